@@ -1,0 +1,81 @@
+"""The wire format between the job and the profiler: span records, files and facts of the spool.
+
+A spool folder holds, for every process of the job that the hooks reached:
+
+    PID-HEX.facts   JSON lines: who the process is, its loaders, optimizers, models (`FACT_*`)
+    PID-HEX.ring    an mmap ring of 32-byte span records behind a 4096-byte header (`HEADER`)
+
+Both are untrusted input to the reader. HEX is the start time in ns, so a reused pid is a new file.
+The version is checked before anything else is read; another version is refused, not misread.
+"""
+
+import struct
+
+VERSION = 1
+MAGIC = b"ACPROF\x00\x00"
+HEADER_SIZE = 4096
+RECORD_SIZE = 32
+RING_RECORDS = 1 << 15  # 1 MiB a process: 30 s at 1000 spans a second
+
+# magic, version, capacity in records, pid, wall clock ns minus perf_counter_ns at opening
+HEADER = struct.Struct("@8sQQQq")
+# A word in the header that the profiler writes and the hooks read (capture requests): a counter
+# that grows by one with each request, with the number of steps in its low 8 bits.
+CONTROL_OFFSET = 64
+CONTROL = struct.Struct("@Q")
+# start (perf_counter_ns), duration ns, meta, sequence number (1, 2, ...; written last)
+RECORD = struct.Struct("@QQQQ")
+
+# meta = kind | flags << 8 | ident << 16 | value << 32
+KIND_MASK, FLAG_SHIFT, IDENT_SHIFT, VALUE_SHIFT = 0xFF, 8, 16, 32
+VALUE_MAX = (1 << 32) - 1
+IDENT_MAX = (1 << 16) - 1
+
+# Span kinds. `ident` and `value` per kind:
+DATA_WAIT = 1  # training thread waits in a loader; ident loader, value CPU time of the thread, us
+BATCH = 2  # the samples of a loader's batches from now on; ident loader, value samples
+FETCH = 3  # one batch made (worker, or in process); ident worker + 1 (0: in process), value CPU us
+COLLATE = 4  # the collate part of a fetch; ident as FETCH, value CPU us
+H2D = 5  # a copy between host and device as the host saw it; value KiB
+FORWARD = 6  # a root module's call; ident root module, value samples or tokens when known
+BACKWARD = 7  # value CPU us
+OPTIMIZER = 8  # one optimizer step; ident optimizer
+CHECKPOINT = 9  # torch.save and its like
+FSYNC = 10  # os.fsync / os.fdatasync on any thread
+LOGGING = 11  # a metrics logger's call; ident logger
+EVALUATION = 12  # only where the framework says so itself
+COLLECTIVE = 13  # a call into torch.distributed as the host saw it
+STEP_MARK = 14  # accelprof.step(): steps end here and only here from now on
+SAMPLES = 15  # accelprof.samples(n); value n
+PHASE = 16  # accelprof.phase(name); ident phase
+CAPTURE = 17  # the operator capture was on, or was written; steps touching it are left out
+GC = 18  # the garbage collector ran; ident generation
+
+# Flags (any kind)
+F_OTHER_THREAD = 0x80  # not the thread that imported torch
+F_RAISED = 0x40  # the call raised
+# Flags of DATA_WAIT
+F_ITER_START = 0x01  # the making of the iterator (workers start here)
+F_ITER_END = 0x02  # the call that raised StopIteration
+# Flags of FORWARD
+F_GRAD = 0x01  # grad mode was on
+F_TRAINING = 0x02  # module.training was true
+
+# Facts: a JSON object a line, {"k": FACT, ...}; unknown keys and facts are skipped by readers.
+FACT_PROCESS = "process"  # pid ppid start_ns python executable argv flags rank local_rank world_size
+FACT_TORCH = "torch"  # version cuda threads
+FACT_LOADER = "loader"  # id num_workers batch_size prefetch pin_memory persistent context dataset length where
+FACT_OPTIMIZER = "optimizer"  # id name parameters tensors foreach fused where
+FACT_ROOT = "root"  # id name parameters bytes dtype where
+FACT_LOGGER = "logger"  # id name
+FACT_PHASE = "phase"  # id name
+FACT_WORKER = "worker"  # worker parent (pid): this process is a loader worker
+FACT_CAPTURE = "capture"  # file start_ns end_ns steps: a Kineto trace in the spool folder
+FACT_HOOK_OFF = "hook_off"  # hook error: a hook that failed and switched itself off
+FACT_NOTE = "note"  # text: anything the report should say (capture skipped and why, ...)
+FACT_EXIT = "exit"  # the interpreter ended in order
+
+ENV_SPOOL = "ACCELPROF_SPOOL"  # the spool folder; set by `accelprof run`
+ENV_DISABLE = "ACCELPROF_DISABLE"  # "1": hooks stay off in this process tree
+ENV_CAPTURE = "ACCELPROF_CAPTURE"  # auto | off | STEP
+ENV_PYTHONPATH = "ACCELPROF_PYTHONPATH"  # the job's own PYTHONPATH, absent when it had none
