@@ -1,0 +1,223 @@
+"""Reads what `nvidia-smi --query-gpu=... --format=csv` and `nvidia-smi dmon` write.
+
+Both give device samples only: no steps, no phases. Every column is optional and every value may
+be missing ("[N/A]", "[Not Supported]", "-"); a missing value is None, never 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+Row = dict[str, float | int | None]
+
+
+@dataclass
+class SmiLog:
+    """Device samples of one log: `samples` are rows of the table device_sample."""
+
+    names: dict[int, str | None] = field(default_factory=dict)  # device -> name
+    uuids: dict[int, str] = field(default_factory=dict)
+    samples: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    skipped: int = 0  # lines that could not be read
+
+
+class NotAnSmiLog(ValueError):
+    """The text is neither of the two formats; the message says what is missing."""
+
+
+# query name or dmon heading -> (column, factor to the column's unit)
+_QUERY: dict[str, tuple[str, float]] = {
+    "utilization.gpu": ("busy_share", 0.01),
+    "utilization.memory": ("memory_busy_share", 0.01),
+    "memory.used": ("memory_used_bytes", 2**20),
+    "memory.total": ("memory_total_bytes", 2**20),
+    "clocks.sm": ("sm_clock_hz", 1e6),
+    "clocks.current.sm": ("sm_clock_hz", 1e6),
+    "clocks.mem": ("memory_clock_hz", 1e6),
+    "clocks.current.memory": ("memory_clock_hz", 1e6),
+    "power.draw": ("power_w", 1.0),
+    "power.draw.instant": ("power_w", 1.0),
+    "power.limit": ("power_limit_w", 1.0),
+    "enforced.power.limit": ("power_limit_w", 1.0),
+    "temperature.gpu": ("temperature_c", 1.0),
+    "clocks_throttle_reasons.active": ("throttle_bits", 1.0),
+    "clocks_event_reasons.active": ("throttle_bits", 1.0),
+    "pcie.link.gen.current": ("pcie_generation", 1.0),
+    "pcie.link.gen.gpucurrent": ("pcie_generation", 1.0),
+    "pcie.link.width.current": ("pcie_width", 1.0),
+}
+_DMON: dict[str, tuple[str, float]] = {
+    "pwr": ("power_w", 1.0),
+    "gtemp": ("temperature_c", 1.0),
+    "temp": ("temperature_c", 1.0),
+    "sm": ("busy_share", 0.01),
+    "mem": ("memory_busy_share", 0.01),
+    "mclk": ("memory_clock_hz", 1e6),
+    "pclk": ("sm_clock_hz", 1e6),
+    "fb": ("memory_used_bytes", 2**20),
+    "rxpci": ("pcie_rx_bytes_per_s", 1e6),
+    "txpci": ("pcie_tx_bytes_per_s", 1e6),
+    "gract": ("busy_share", 0.01),
+    "smact": ("sm_share", 0.01),
+    "smutil": ("sm_share", 0.01),
+    "smocc": ("occupancy_share", 0.01),
+    "tensor": ("tensor_share", 0.01),
+    "dram": ("dram_share", 0.01),
+}
+_INTEGERS = {
+    "memory_used_bytes", "memory_total_bytes", "sm_clock_hz", "memory_clock_hz",
+    "throttle_bits", "pcie_generation", "pcie_width",
+}  # fmt: skip
+# A reading outside is the driver's sentinel or an error, and missing.
+_PLAUSIBLE: dict[str, tuple[float, float]] = {
+    "busy_share": (0, 1), "memory_busy_share": (0, 1), "sm_share": (0, 1), "dram_share": (0, 1),
+    "tensor_share": (0, 1), "occupancy_share": (0, 1), "power_w": (0, 3000),
+    "power_limit_w": (0, 3000), "temperature_c": (-20, 150), "sm_clock_hz": (0, 5e9),
+    "memory_clock_hz": (0, 3e10), "memory_used_bytes": (0, 2**40), "memory_total_bytes": (0, 2**40),
+}  # fmt: skip
+
+
+def looks_like(first_lines: str) -> bool:
+    """Whether the beginning of a file is one of the two formats."""
+    return _dmon_heading(first_lines.splitlines()) or "utilization." in first_lines or (
+        re.search(r"^\s*(timestamp|index|name|uuid|pci\.bus_id)\s*,", first_lines) is not None
+    )  # fmt: skip
+
+
+def read(lines: Iterable[str], *, start_ns: int, tz: datetime | None = None) -> SmiLog:
+    """Parses either format.
+
+    Args:
+        lines: the log.
+        start_ns: UTC ns of the first sample, where the log carries no time.
+        tz: a datetime whose tzinfo the log's local times are in; UTC when None.
+
+    Raises:
+        NotAnSmiLog: neither format, or no header to tell the columns by.
+    """
+    kept = iter(lines)
+    head: list[str] = []
+    for line in kept:
+        head.append(line)
+        if line.strip() and (len(head) > 3 or not line.startswith("#")):
+            break
+    zone = (tz.tzinfo if tz is not None else None) or UTC
+
+    def to_ns(text: str) -> int | None:
+        for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y%m%d %H:%M:%S"):
+            try:
+                moment = datetime.strptime(text.strip(), form).replace(tzinfo=zone)
+            except ValueError:
+                continue
+            return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
+        return None
+
+    def everything() -> Iterator[str]:
+        yield from head
+        yield from kept
+
+    if _dmon_heading(head):
+        return _read_dmon(everything(), start_ns, to_ns)
+    return _read_query(everything(), start_ns, to_ns)
+
+
+def _dmon_heading(lines: list[str]) -> bool:
+    return any(line.startswith("#") and " gpu" in line.lower() for line in lines[:3])
+
+
+def _value(column: str, factor: float, text: str) -> float | int | None:
+    match = re.match(r"\s*(0x[0-9a-fA-F]+|[-+]?\d+(?:\.\d+)?)", text)
+    if match is None:
+        return None
+    digits = match.group(1)
+    number = float(int(digits, 16)) if digits.startswith("0x") else float(digits)
+    value = number * factor
+    low, high = _PLAUSIBLE.get(column, (0, float(2**63)))
+    if not low <= value <= high:
+        return None
+    return int(value) if column in _INTEGERS else value
+
+
+def _read_query(
+    lines: Iterator[str], start_ns: int, to_ns: Callable[[str], int | None]
+) -> SmiLog:  # fmt: skip
+    log = SmiLog()
+    rows = csv.reader((line for line in lines if line.strip()), skipinitialspace=True)
+    header = [re.sub(r"\s*\[.*\]$", "", name.strip()) for name in next(rows, [])]
+    if not any(name in _QUERY for name in header):
+        raise NotAnSmiLog("no header with nvidia-smi's column names (was it made with noheader?)")
+    timed = "timestamp" in header
+    if not timed:
+        log.notes.append("the log has no timestamp column: one sample a second was assumed")
+    seen: dict[int, int] = {}
+    for fields in rows:
+        cells = dict(zip(header, fields, strict=False))
+        device = int(cells["index"]) if cells.get("index", "").strip().isdigit() else 0
+        when = to_ns(cells["timestamp"]) if timed and "timestamp" in cells else None
+        if len(fields) < len(header) or (timed and when is None):
+            log.skipped += 1
+            continue
+        if when is None:
+            when = start_ns + seen.get(device, 0) * 1_000_000_000
+        seen[device] = seen.get(device, 0) + 1
+        log.names.setdefault(device, cells.get("name", cells.get("gpu_name")))
+        if cells.get("uuid", cells.get("gpu_uuid")):
+            log.uuids[device] = cells.get("uuid") or cells["gpu_uuid"]
+        row: Row = {"t_ns": when, "device": device}
+        for name, (column, factor) in _QUERY.items():
+            if name in cells and row.get(column) is None:
+                row[column] = _value(column, factor, cells[name])
+        log.samples.append(row)
+    return log
+
+
+def _read_dmon(
+    lines: Iterator[str], start_ns: int, to_ns: Callable[[str], int | None]
+) -> SmiLog:  # fmt: skip
+    log = SmiLog()
+    header: list[str] = []
+    seen: dict[int, int] = {}
+    for line in lines:
+        if line.startswith("#"):
+            names = line.lstrip("# ").lower().split()
+            if "gpu" in names:
+                header = names
+            continue
+        fields = line.split()
+        if not fields:
+            continue
+        cells = dict(zip(header, fields, strict=False))
+        if len(fields) != len(header) or not cells.get("gpu", "").isdigit():
+            log.skipped += 1
+            continue
+        device = int(cells["gpu"])
+        when = _dmon_time(header, cells, to_ns)
+        if when is None:
+            when = start_ns + seen.get(device, 0) * 1_000_000_000
+        seen[device] = seen.get(device, 0) + 1
+        log.names.setdefault(device, None)
+        row: Row = {"t_ns": when, "device": device}
+        for name, (column, factor) in _DMON.items():
+            if name in cells and row.get(column) is None:
+                row[column] = _value(column, factor, cells[name])
+        log.samples.append(row)
+    if not header:
+        raise NotAnSmiLog("no dmon heading (# gpu pwr ...)")
+    if log.samples and "time" not in header:
+        log.notes.append("the log has no times (dmon -o DT adds them): one sample a second assumed")
+    return log
+
+
+def _dmon_time(
+    header: list[str], cells: dict[str, str], to_ns: Callable[[str], int | None]
+) -> int | None:
+    day = next((name for name in header if name in ("date", "yyyymmdd")), None)
+    clock = next((name for name in header if name in ("time", "hh:mm:ss")), None)
+    if day is None or clock is None:
+        return None
+    return to_ns(f"{cells[day]} {cells[clock]}")
