@@ -1,0 +1,215 @@
+"""This machine's measured ceilings: matmul rate, memory bandwidth, cost of one small operator.
+
+Measured in a child process with the job's own Python, torch and thread count (`probe.py`), never
+beside the job, and kept in `$ACCELPROF_HOME/calibration/` by hardware, torch and threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import UserError
+
+SCHEMA = "accelprof.calibrate/1"
+PROBE = Path(__file__).with_name("probe.py")
+QUICK_S, FULL_S = 4.0, 20.0  # measuring time; the start of torch comes on top
+QUICK_TIMEOUT_S, FULL_TIMEOUT_S = 40.0, 180.0
+QUICK_BYTES, FULL_BYTES = 768 << 20, 3 << 30
+# An LLC reported by a VM is the whole socket's; a guest rarely gets more than a slice of it
+LLC_TRUSTED_BYTES = 256 << 20
+
+
+class Calibration(msgspec.Struct):
+    """Ceilings; rates per second. `vector_flops` are of element-wise functions in cache."""
+
+    flops: dict[str, float]
+    bytes_per_s: float
+    read_bytes_per_s: float | None = None
+    vector_flops: dict[str, float] = msgspec.field(default_factory=dict)
+    copy_bytes_per_s: dict[str, float | None] = msgspec.field(default_factory=dict)
+    launch_s: float | None = None
+    hardware: dict[str, Any] = msgspec.field(default_factory=dict)
+    measured_at: str | None = None
+    torch: str | None = None
+    threads: int | None = None
+    quick: bool = True
+    notes: list[str] = msgspec.field(default_factory=list)
+    schema: str = SCHEMA
+
+
+def hardware(root: Path = Path("/")) -> dict[str, Any]:
+    """What identifies this CPU: model, usable CPUs, last-level cache."""
+    model = None
+    try:
+        text = (root / "proc/cpuinfo").read_text(errors="replace")
+        match = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+        model = match.group(1).strip() if match else None
+    except OSError:
+        pass
+    return {
+        "cpu": model or platform.processor() or platform.machine(),
+        "cpus_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else
+        os.cpu_count(),
+        "llc_bytes": _llc_bytes(root),
+        "machine": platform.machine(),
+    }  # fmt: skip
+
+
+def _llc_bytes(root: Path) -> int | None:
+    sizes = {}
+    for folder in (root / "sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            level = int((folder / "level").read_text())
+            text = (folder / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+        digits = text.rstrip("KMG")
+        if digits.isdigit():
+            sizes[level] = int(digits) * unit
+    return sizes[max(sizes)] if sizes else None
+
+
+def _array_bytes(quick: bool, llc: int | None) -> tuple[int, list[str]]:
+    """Size of the bandwidth test's arrays together, and what should be known about it."""
+    wanted = QUICK_BYTES if quick else FULL_BYTES
+    notes = []
+    if llc and llc > LLC_TRUSTED_BYTES:
+        notes.append(
+            f"a last-level cache of {llc >> 20} MiB is reported (shared with other guests on a "
+            "virtual machine): the bandwidth may in part be the cache's"
+        )
+    elif llc:
+        wanted = max(wanted, 4 * llc)
+    available = _available_bytes()
+    if available is not None and wanted > available // 4:
+        wanted = max(48 << 20, available // 4)
+        notes.append(f"arrays of {wanted >> 20} MiB only, for lack of free memory")
+    return wanted, notes
+
+
+def _available_bytes() -> int | None:
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return None
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.M)
+    return int(match.group(1)) << 10 if match else None
+
+
+def measure(python: str, threads: int | None = None, *, quick: bool = True) -> Calibration:
+    """Runs the probe. UserError (one line) when that Python is absent or has no torch."""
+    found = hardware()
+    size, notes = _array_bytes(quick, found["llc_bytes"])
+    options = {
+        "threads": threads or found["cpus_usable"] or 1,
+        "budget_s": QUICK_S if quick else FULL_S,
+        "memory_bytes": size,
+    }
+    answer = _probe(python, options, QUICK_TIMEOUT_S if quick else FULL_TIMEOUT_S)
+    return Calibration(
+        flops=answer["flops"], bytes_per_s=answer["bytes_per_s"],
+        read_bytes_per_s=answer.get("read_bytes_per_s"),
+        vector_flops=answer.get("vector_flops") or {},
+        copy_bytes_per_s={
+            "pinned_to_device": None, "pinned_to_host": None,
+            "unpinned_to_device": None, "unpinned_to_host": None,
+        },
+        launch_s=answer.get("launch_s"), hardware=found | {"array_bytes": size},
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        torch=answer.get("torch"), threads=answer.get("threads"), quick=quick, notes=notes,
+    )  # fmt: skip
+
+
+def _probe(python: str, options: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ACCELPROF_")}
+    environment["ACCELPROF_DISABLE"] = "1"
+    try:
+        done = subprocess.run(
+            [python, str(PROBE), msgspec.json.encode(options).decode()],
+            capture_output=True, text=True, timeout=timeout_s, env=environment, check=False,
+            stdin=subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise UserError(f"cannot calibrate with {python}: {error.strerror}") from None
+    except OSError as error:
+        raise UserError(f"cannot calibrate with {python}: {error}") from None
+    except subprocess.TimeoutExpired:
+        raise UserError(f"calibration with {python} took longer than {timeout_s:.0f} s") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        why = lines[-1] if lines else f"exit status {done.returncode}"
+        if "No module named 'torch'" in why:
+            why = "torch is not installed there (name the job's Python with --python)"
+        raise UserError(f"cannot calibrate with {python}: {why}")
+    try:
+        answer = msgspec.json.decode(done.stdout.strip().splitlines()[-1], type=dict[str, Any])
+        float(answer["bytes_per_s"]), float(answer["flops"]["fp32"])
+    except (msgspec.DecodeError, IndexError, KeyError, TypeError, ValueError):
+        raise UserError(f"cannot calibrate with {python}: no figures came back") from None
+    return answer
+
+
+# --- kept results ------------------------------------------------------------------------------
+
+
+def cache_path(home: Path, python: str, torch: str | None, threads: int | None) -> Path:
+    found = hardware()
+    key = f"{found['cpu']}|{found['cpus_usable']}|{torch or python}|{threads or 0}"
+    return home / "calibration" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def load(path: Path) -> Calibration | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Calibration)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def save(calibration: Calibration, path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=1))
+    partial.chmod(0o600)
+    partial.replace(path)
+
+
+def ensure_quick(
+    home: Path, python: str | None, torch: str | None = None, threads: int | None = None
+) -> Calibration | None:
+    """The kept calibration, else a quick one; None when it cannot be measured.
+
+    Call it after the job: a calibration beside the job would disturb both.
+    """
+    python = python or sys.executable
+    path = cache_path(home, python, torch, threads)
+    kept = load(path)
+    if kept is not None:
+        return kept
+    started = time.monotonic()
+    try:
+        found = measure(python, threads, quick=True)
+    except UserError:
+        return None
+    found.notes.append(f"measured in {time.monotonic() - started:.1f} s")
+    try:
+        save(found, path)
+    except OSError:
+        pass  # a full disk costs the next run another measurement, not this one its ceilings
+    return found
+
+
+def to_meta(calibration: Calibration) -> tuple[str, str]:
+    """A row of table `meta`: the run file keeps the ceilings that it was judged by."""
+    return ("calibration", msgspec.json.encode(calibration).decode())

@@ -1,0 +1,441 @@
+"""FLOPs and bytes of one operator call, from its name, input shapes, dtypes and scalar arguments.
+
+Bytes are what the operator has to move at least: its inputs once and its outputs once, outputs
+inferred. What is not in the tables is `None` (unknown), never 0. An operator with `always` does
+its arithmetic itself even when it calls others (addmm copies its bias); any other counts only
+when nothing below it in the call tree counted, so linear and addmm are never both counted.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Dims = Sequence[Any]
+
+DTYPES: dict[str, tuple[str, int]] = {
+    "float": ("fp32", 4), "double": ("fp64", 8), "c10::BFloat16": ("bf16", 2),
+    "c10::Half": ("fp16", 2), "at::Half": ("fp16", 2), "c10::Float8_e4m3fn": ("fp8", 1),
+    "c10::Float8_e5m2": ("fp8", 1), "signed char": ("int8", 1), "unsigned char": ("uint8", 1),
+    "char": ("int8", 1), "bool": ("bool", 1), "short": ("int16", 2), "int": ("int32", 4),
+    "long": ("int64", 8), "long int": ("int64", 8), "long long": ("int64", 8),
+    "c10::complex<float>": ("complex64", 8), "c10::complex<double>": ("complex128", 16),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`kind` names the ceiling: gemm, or the key of a measured rate for element-wise functions."""
+
+    flops: float | None
+    bytes: float | None
+    kind: str = "gemm"
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str  # without "aten::"
+    dims: Dims
+    types: Sequence[str]
+    concrete: Sequence[str]
+
+    def shape(self, index: int) -> tuple[int, ...] | None:
+        """The shape of a tensor argument; None when the argument is no tensor or is absent."""
+        if index >= len(self.dims) or index >= len(self.types):
+            return None
+        if self.types[index] not in DTYPES:
+            return None
+        dims = self.dims[index]
+        if not isinstance(dims, list | tuple) or any(not isinstance(d, int) for d in dims):
+            return None
+        return tuple(dims)
+
+    def size(self, index: int) -> int:
+        return DTYPES[self.types[index]][1]
+
+    def tensors(self) -> list[tuple[tuple[int, ...], int]]:
+        """(shape, bytes of an element) of every tensor argument."""
+        found = []
+        for index in range(len(self.dims)):
+            shape = self.shape(index)
+            if shape is not None:
+                found.append((shape, self.size(index)))
+        return found
+
+    def ints(self, index: int) -> list[int] | None:
+        """A list of integers among the scalar arguments, such as a stride."""
+        value = self.literal(index)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return [value]
+        if isinstance(value, list) and all(isinstance(v, int) for v in value):
+            return value
+        return None
+
+    def literal(self, index: int) -> Any:
+        if index >= len(self.concrete) or not self.concrete[index]:
+            return None
+        try:
+            return ast.literal_eval(self.concrete[index])
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+
+
+def dtype_of(types: Sequence[str]) -> str | None:
+    """The precision of the first tensor argument, in accelprof's names."""
+    for name in types:
+        if name in DTYPES:
+            return DTYPES[name][0]
+    return None
+
+
+def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for shape in shapes:
+        for i, length in enumerate(reversed(shape), 1):
+            out[rank - i] = max(out[rank - i], length) if length and out[rank - i] else 0
+    return tuple(out)
+
+
+def _input_bytes(call: Call) -> int:
+    return sum(math.prod(shape) * size for shape, size in call.tensors())
+
+
+# --- matrix products -----------------------------------------------------------------------
+
+
+def _matrix(call: Call, first: int) -> Work | None:
+    """A product of argument `first` [.., m, k] with the next one [.., k, n]."""
+    a, b = call.shape(first), call.shape(first + 1)
+    if not a or not b:
+        return None
+    size = call.size(first)
+    batch = math.prod(broadcast([a[:-2], b[:-2]]))
+    m = a[-2] if len(a) > 1 else 1
+    k = a[-1]
+    n = b[-1] if len(b) > 1 else 1
+    out = batch * m * n
+    return Work(2.0 * out * k, _input_bytes(call) + out * size, "gemm", True)
+
+
+def _linear(call: Call) -> Work | None:
+    x, w = call.shape(0), call.shape(1)
+    if not x or not w or len(w) != 2:
+        return None
+    out = math.prod(x[:-1]) * w[0]
+    return Work(2.0 * out * w[1], _input_bytes(call) + out * call.size(0))
+
+
+def _wrapped_matmul(call: Call) -> Work | None:
+    work = _matrix(call, 0)
+    return Work(work.flops, work.bytes) if work else None
+
+
+# --- convolutions --------------------------------------------------------------------------
+
+# name -> positions of (stride, padding, dilation, transposed)
+_CONV: dict[str, tuple[int | None, int | None, int | None, int | None]] = {
+    "convolution": (3, 4, 5, 6), "_convolution": (3, 4, 5, 6),
+    "conv1d": (3, 4, 5, None), "conv2d": (3, 4, 5, None), "conv3d": (3, 4, 5, None),
+    "mkldnn_convolution": (4, 3, 5, None), "cudnn_convolution": (3, 2, 4, None),
+    "miopen_convolution": (4, 3, 5, None), "miopen_depthwise_convolution": (4, 3, 5, None),
+    "_slow_conv2d_forward": (4, 5, None, None), "thnn_conv2d": (4, 5, None, None),
+    "slow_conv3d_forward": (4, 5, None, None), "_conv_depthwise2d": (4, 5, 6, None),
+    "cudnn_convolution_relu": (3, 4, 5, None),
+}  # fmt: skip
+_CONV_KERNELS = {n for n in _CONV if n not in {"convolution", "_convolution", "thnn_conv2d"}} - {
+    "conv1d", "conv2d", "conv3d",
+}  # fmt: skip
+
+
+def _spread(values: list[int] | None, count: int, default: int) -> list[int]:
+    if not values:
+        return [default] * count
+    return values if len(values) == count else values[:1] * count
+
+
+def _convolution(call: Call) -> Work | None:
+    x, w = call.shape(0), call.shape(1)
+    if not x or not w or len(w) < 3 or len(x) not in (len(w), len(w) - 1):
+        return None
+    stride_at, padding_at, dilation_at, transposed_at = _CONV[call.name]
+    space = len(w) - 2
+    stride = _spread(call.ints(stride_at) if stride_at is not None else None, space, 1)
+    padding = _spread(call.ints(padding_at) if padding_at is not None else None, space, 0)
+    dilation = _spread(call.ints(dilation_at) if dilation_at is not None else None, space, 1)
+    always, size = call.name in _CONV_KERNELS, call.size(0)
+    if transposed_at is not None and call.literal(transposed_at) is True:
+        flops = 2.0 * math.prod(x) * math.prod(w[1:])
+        out = math.prod(x) // x[-space - 1] * w[1] * math.prod(stride)
+        return Work(flops, _input_bytes(call) + out * size, "gemm", always)
+    out = w[0] * (math.prod(x[: -space - 1]))
+    for i in range(space):
+        reach = dilation[i] * (w[2 + i] - 1) + 1
+        out *= max(0, (x[len(x) - space + i] + 2 * padding[i] - reach) // max(1, stride[i]) + 1)
+    return Work(2.0 * out * math.prod(w[1:]), _input_bytes(call) + out * size, "gemm", always)
+
+
+def _convolution_backward(call: Call) -> Work | None:
+    grad, x, w = call.shape(0), call.shape(1), call.shape(2)
+    if not grad or not x or not w:
+        return None
+    transposed = call.literal(7) is True
+    one = 2.0 * math.prod(x if transposed else grad) * math.prod(w[1:])
+    mask = call.literal(10)
+    mask = mask if isinstance(mask, list) and len(mask) == 3 else [True, True, True]
+    written = (math.prod(x) if mask[0] else 0) + (math.prod(w) if mask[1] else 0)
+    parts = int(mask[0]) + int(mask[1])
+    return Work(one * parts, _input_bytes(call) + written * call.size(0), "gemm", True)
+
+
+# --- attention, recurrent layers -----------------------------------------------------------
+
+
+def _attention(call: Call, at: int, factor: float) -> Work | None:
+    q, k = call.shape(at), call.shape(at + 1)
+    if not q or not k or len(q) < 3 or len(k) < 3:
+        return None
+    # [.., heads, length, width] and [.., length, heads, width] have the same products
+    keys = k[-2] if q[-3] == k[-3] else k[-3]
+    one = 2.0 * math.prod(q) * keys
+    written = math.prod(q) + (2 * math.prod(k) if at else 0)
+    return Work(one * factor, _input_bytes(call) + written * call.size(at))
+
+
+def _rnn_layer(call: Call, factor: float) -> Work | None:
+    x, w_input, w_hidden = call.shape(0), call.shape(1), call.shape(2)
+    if not x or not w_input or not w_hidden or len(x) != 3:
+        return None
+    steps = x[0] * x[1]
+    flops = 2.0 * steps * (math.prod(w_input) + math.prod(w_hidden))
+    out = steps * w_hidden[-1]
+    return Work(flops * factor, _input_bytes(call) + out * call.size(0), "gemm", True)
+
+
+# --- one pass over the elements ------------------------------------------------------------
+
+# FLOPs an element and the measured rate that limits them (see accelerators/probe.py).
+_ELEMENT: dict[str, tuple[float, str]] = {}
+for _names, _flops, _kind in (
+    ("add sub rsub mul neg abs sign maximum minimum max min clamp clamp_min clamp_max relu "
+     "threshold_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward floor ceil "
+     "round eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or "
+     "bitwise_not where masked_fill isfinite isnan square relu6 hardswish hardsigmoid "
+     "hardswish_backward hardsigmoid_backward masked_scale", 1, "add"),
+    ("div reciprocal sqrt rsqrt fmod remainder floor_divide true_divide", 4, "add"),
+    ("addcmul lerp mse_loss smooth_l1_loss huber_loss mse_loss_backward smooth_l1_loss_backward "
+     "huber_loss_backward sigmoid_backward tanh_backward l1_loss glu_backward", 3, "add"),
+    ("addcdiv", 6, "add"),
+    ("exp exp2 expm1 sigmoid silu elu softplus glu mish selu celu", 10, "exp"),
+    ("silu_backward elu_backward softplus_backward mish_backward", 12, "exp"),
+    ("log log2 log10 log1p log_sigmoid_forward binary_cross_entropy "
+     "binary_cross_entropy_with_logits binary_cross_entropy_backward "
+     "log_sigmoid_backward", 10, "log"),
+    ("tanh sin cos tan atan atan2 asin acos sinh cosh pow", 15, "tanh"),
+    ("erf erfc gelu gelu_backward erfinv", 20, "erf"),
+    ("bernoulli uniform normal random rand_like randn_like native_dropout exponential", 20, "rand"),
+):  # fmt: skip
+    for _name in _names.split():
+        _ELEMENT[_name] = (_flops, _kind)
+
+_REDUCE = {
+    "sum": 1, "mean": 1, "amax": 1, "amin": 1, "argmax": 1, "argmin": 1, "max": 1, "min": 1,
+    "prod": 1, "norm": 2, "linalg_vector_norm": 2, "var": 3, "std": 3, "var_mean": 3, "any": 1,
+    "all": 1, "nansum": 1, "count_nonzero": 1,
+}  # fmt: skip
+
+# Row-wise functions: FLOPs an element of the first argument, rate, tensors of its size written
+_ROWS: dict[str, tuple[float, str, int]] = {
+    "_softmax": (13, "exp", 1), "_log_softmax": (13, "exp", 1),
+    "_softmax_backward_data": (4, "add", 1), "_log_softmax_backward_data": (12, "exp", 1),
+    "nll_loss_forward": (1, "add", 0), "nll_loss_backward": (1, "add", 1),
+    "nll_loss2d_forward": (1, "add", 0), "nll_loss2d_backward": (1, "add", 1),
+    "logsumexp": (12, "exp", 0), "native_layer_norm": (8, "add", 1),
+    "native_layer_norm_backward": (14, "add", 1), "native_batch_norm": (8, "add", 1),
+    "native_batch_norm_backward": (14, "add", 1), "native_group_norm": (8, "add", 1),
+    "native_group_norm_backward": (14, "add", 1), "cudnn_batch_norm": (8, "add", 1),
+    "cudnn_batch_norm_backward": (14, "add", 1), "miopen_batch_norm": (8, "add", 1),
+    "miopen_batch_norm_backward": (14, "add", 1), "_fused_rms_norm": (6, "add", 1),
+    "cumsum": (1, "add", 1), "cumprod": (1, "add", 1),
+}  # fmt: skip
+
+# Only data movement: bytes = read + written; "copy" arguments are (written, read)
+_MOVES = {
+    "copy_", "cat", "stack", "index", "index_select", "gather", "scatter", "scatter_add", "roll",
+    "index_put_", "_index_put_impl_", "index_add_", "masked_select", "flip", "repeat", "tril",
+    "triu", "constant_pad_nd", "reflection_pad2d", "im2col", "col2im", "embedding", "narrow_copy",
+    "fill_", "zero_", "masked_fill_", "arange", "pixel_shuffle", "embedding_dense_backward",
+    "nonzero", "one_hot", "diag_embed", "select_backward", "slice_backward", "as_strided_copy",
+    "index_copy_", "scatter_", "scatter_add_", "split_with_sizes_copy", "clone", "contiguous",
+    "channel_shuffle", "_to_copy", "eye",
+}  # fmt: skip
+
+_VIEWS = set(
+    "t transpose as_strided as_strided_ view reshape expand expand_as select slice unsqueeze squeeze permute "
+    "detach detach_ alias empty empty_strided empty_like resolve_conj resolve_neg _unsafe_view "
+    "unbind split split_with_sizes chunk narrow flatten unflatten to lift_fresh result_type "
+    "_reshape_alias set_ resize_ item _local_scalar_dense is_nonzero can_cast view_as numpy_T "
+    "movedim swapaxes diagonal unfold mT matrix_H real imag view_as_real view_as_complex size "
+    "stride requires_grad_ _has_compatible_shallow_copy_type record_stream new_empty "
+    "new_empty_strided zeros ones ones_like zeros_like full full_like new_zeros rand randn "
+    "type_as scalar_tensor linear_out _nested_tensor_from_mask dropout data output_nr "
+    "broadcast_tensors broadcast_to squeeze_ unsqueeze_ _version is_leaf tensor_split".split()
+)
+
+
+def _elementwise(call: Call, base: str, in_place: bool) -> Work | None:
+    flops, kind = _ELEMENT[base]
+    tensors = call.tensors()
+    if not tensors:
+        return None
+    shape = broadcast([s for s, _ in tensors])
+    count = math.prod(shape)
+    written = tensors[0][1] * (math.prod(tensors[0][0]) if in_place else count)
+    read = _input_bytes(call)
+    if kind == "rand" and in_place:
+        read -= written  # overwritten, not read
+    return Work(flops * count, read + written, kind)
+
+
+def _reduction(call: Call, base: str) -> Work | None:
+    shape = call.shape(0)
+    if shape is None:
+        return None
+    dims = call.ints(1)
+    kept = math.prod(shape)
+    if dims:
+        for dim in dims:
+            if -len(shape) <= dim < len(shape) and shape[dim]:
+                kept //= shape[dim]
+    else:
+        kept = 1
+    return Work(
+        float(_REDUCE[base]) * math.prod(shape), _input_bytes(call) + kept * call.size(0), "add"
+    )
+
+
+def _rows(call: Call) -> Work | None:
+    flops, kind, written = _ROWS[call.name]
+    shape = call.shape(0)
+    if shape is None:
+        return None
+    count = math.prod(shape)
+    return Work(flops * count, _input_bytes(call) + written * count * call.size(0), kind)
+
+
+def _move(call: Call) -> Work:
+    """Data movement: no arithmetic; bytes are None where the output cannot be inferred."""
+    name, tensors = call.name, call.tensors()
+    sizes = [math.prod(s) * b for s, b in tensors]
+    if name in ("copy_", "fill_", "zero_") and sizes:
+        return Work(0.0, float(sum(sizes) if name == "copy_" else sizes[0]), "move")
+    if name in ("embedding", "index_select") and len(tensors) >= 2 and tensors[0][0]:
+        table, index = tensors[0], tensors[1]
+        picked = math.prod(index[0]) * math.prod(table[0]) // max(1, table[0][0]) * table[1]
+        return Work(0.0, 2.0 * picked + sizes[1], "move")
+    if name == "embedding_dense_backward" and len(tensors) >= 2:
+        rows = call.ints(2)
+        if rows and tensors[0][0]:
+            return Work(0.0, float(sizes[0] + sizes[1] + rows[0] * tensors[0][0][-1] * 4), "move")
+    if name in ("gather", "tril", "triu", "flip", "roll") and sizes:
+        return Work(0.0, float(sum(sizes) + sizes[-1]), "move")
+    return Work(0.0, None, "move")
+
+
+def _pool(call: Call) -> Work | None:
+    """Pooling reads its input once; the output is at most as large, taken as a quarter."""
+    tensors = call.tensors()
+    if not tensors:
+        return None
+    largest = max(math.prod(s) for s, _ in tensors)
+    window = call.ints(1) or [2, 2]
+    flops = largest * (math.prod(window) if "adaptive" not in call.name else 1)
+    return Work(float(flops), _input_bytes(call) * 1.25, "add")
+
+
+# --- optimizers over lists of tensors --------------------------------------------------------
+
+# FLOPs and bytes (of fp32) a parameter
+_FUSED = {
+    "_fused_adam_": (14, 28), "_fused_adamw_": (15, 28), "_fused_sgd_": (3, 16),
+    "_fused_adagrad_": (6, 20),
+}  # fmt: skip
+
+
+def _fused(call: Call, parameters: int | None) -> Work:
+    flops, moved = _FUSED[call.name]
+    if parameters is None:
+        return Work(None, None, "add")
+    return Work(float(flops * parameters), float(moved * parameters), "add")
+
+
+_FORMULAS: dict[str, Callable[[Call], Work | None]] = {
+    "mm": lambda c: _matrix(c, 0), "bmm": lambda c: _matrix(c, 0), "mv": lambda c: _matrix(c, 0),
+    "dot": lambda c: _matrix(c, 0), "addmm": lambda c: _matrix(c, 1),
+    "addmm_": lambda c: _matrix(c, 1), "addbmm": lambda c: _matrix(c, 1),
+    "_addmm_activation": lambda c: _matrix(c, 1), "baddbmm": lambda c: _matrix(c, 1),
+    "baddbmm_": lambda c: _matrix(c, 1), "addmv": lambda c: _matrix(c, 1),
+    "_scaled_mm": lambda c: _matrix(c, 0), "_int_mm": lambda c: _matrix(c, 0),
+    "linear": _linear, "mkldnn_linear": _linear, "matmul": _wrapped_matmul,
+    "convolution_backward": _convolution_backward,
+    "mkldnn_rnn_layer": lambda c: _rnn_layer(c, 1), 
+    "mkldnn_rnn_layer_backward": lambda c: _rnn_layer(c, 2),
+}  # fmt: skip
+
+
+def work(
+    name: str, dims: Dims, types: Sequence[str], concrete: Sequence[str], parameters: int | None
+) -> Work | None:
+    """FLOPs and bytes of one call, or None when the operator is not in the tables.
+
+    `parameters` is the number of parameters the job's optimizers hold: list-of-tensor optimizer
+    operators tell no shapes.
+    """
+    call = Call(name.removeprefix("aten::"), dims, types, concrete)
+    short = call.name
+    if short in _FORMULAS:
+        return _FORMULAS[short](call)
+    if short in _CONV:
+        return _convolution(call)
+    if short in _VIEWS:
+        return Work(0.0, 0.0, "view")
+    if short in _FUSED:
+        return _fused(call, parameters)
+    return _attention_work(call) or _element_work(call, parameters)
+
+
+def _attention_work(call: Call) -> Work | None:
+    name = call.name
+    if "attention" not in name:
+        return None
+    if not name.startswith(("_scaled_dot_product", "scaled_dot", "_flash", "_efficient")):
+        return None
+    return _attention(call, 1, 5) if name.endswith("backward") else _attention(call, 0, 2)
+
+
+def _element_work(call: Call, parameters: int | None) -> Work | None:
+    short = call.name
+    if short in _MOVES:
+        return _move(call)
+    if short in _ROWS:
+        return _rows(call)
+    if "pool" in short:
+        return _pool(call)
+    if short.startswith("_foreach_"):
+        base = short.removeprefix("_foreach_").rstrip("_")
+        if base not in _ELEMENT or parameters is None:
+            return None
+        tensors = 3 if base in ("addcmul", "addcdiv", "lerp") else 2
+        return Work(
+            _ELEMENT[base][0] * parameters, 4.0 * parameters * (tensors + 1), _ELEMENT[base][1]
+        )
+    base = short.rstrip("_")
+    if base in _REDUCE and (base not in _ELEMENT or call.shape(1) is None):
+        return _reduction(call, base)
+    if base in _ELEMENT:
+        return _elementwise(call, base, short.endswith("_"))
+    return None

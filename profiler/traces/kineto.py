@@ -1,0 +1,308 @@
+"""A captured window of torch.profiler as `op` rows: self time, FLOPs and bytes by operator and shape.
+
+Events nest on a thread; an operator's self time is its duration less its children's. FLOPs and
+bytes stand on the operator that does the arithmetic, never on its wrappers too (flops.py). Rows:
+
+    (op)                 phase forward | backward | optimizer; flops NULL: not in the tables
+    wrappers             flops = bytes = 0: their self time is dispatch
+    "(data loader)"      phase input: time in the loader's next(), whose operators are left out
+    "(no operator)"      phase gap: time of the window in which the training thread ran none: Python
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...hooks import wire
+from .chrome import Args, BadTrace, Event, Trace, read_trace
+from .flops import Work, dtype_of, work
+
+LOADER_ROW = "(data loader)"
+GAP_ROW = "(no operator)"
+CPU_CATEGORIES = {"cpu_op", "Operator", "user_annotation", "python_function"}
+KERNEL_CATEGORIES = {"kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset"}
+MAX_CAPTURE_BYTES = 256 << 20
+EPSILON_US = 0.002  # rounding of times that are written with three decimals
+
+
+class Writer(Protocol):
+    def append(self, table: str, rows: Sequence[Any], /) -> Any: ...
+
+
+@dataclass(slots=True)
+class Node:
+    """One operator call or annotation on a thread; times in us."""
+
+    name: str
+    start: float
+    end: float
+    args: Args | None
+    phase: str
+    annotation: bool
+    children_us: float = 0.0
+    children: int = 0
+    work: Work | None = None
+    below_flops: float = 0.0  # booked on operators below this one
+    below_bytes: float = 0.0
+    moved_below: bool = False  # an operator of unknown size is below
+    device_us: float = 0.0
+    input: bool = False
+
+    @property
+    def self_us(self) -> float:
+        return max(0.0, self.end - self.start - self.children_us)
+
+
+@dataclass
+class Window:
+    """What one trace says about the captured window."""
+
+    nodes: list[Node] = field(default_factory=list)
+    window_us: float = 0.0
+    gap_us: float = 0.0
+    loader_us: float = 0.0
+    kernels: int = 0
+    base_ns: int = 0
+    start_us: float = 0.0
+
+
+def _is_annotation(event: Event) -> bool:
+    name = event.name
+    return event.cat in ("user_annotation", "python_function") or name.startswith(
+        ("enumerate(DataLoader)", "Optimizer.", "ProfilerStep#")
+    )
+
+
+def _phase(name: str, parent: str) -> str:
+    if parent == "input" or name.startswith("enumerate(DataLoader)"):
+        return "input"
+    if name.startswith(("Optimizer.step", "Optimizer.zero_grad")):
+        return "optimizer"
+    if name.startswith("autograd::engine::evaluate_function"):
+        return "backward"
+    return parent
+
+
+def analyse(trace: Trace, parameters: int | None = None) -> Window:
+    """Nests the events of every host thread and books work and self time."""
+    window = Window(base_ns=trace.base_ns)
+    threads: dict[tuple[Any, str], list[Event]] = {}
+    for event in trace.events:
+        if event.cat in CPU_CATEGORIES:
+            threads.setdefault((event.pid, str(event.tid)), []).append(event)
+    if not threads:
+        return window
+    main = max(threads, key=lambda key: _weight(threads[key]))
+    for key, events in threads.items():
+        window.nodes += _nest(events, parameters, window if key == main else None)
+    _book_kernels(trace.events, window)
+    spans = [e for e in trace.events if e.cat == "Trace"]
+    ours = threads[main]
+    first = min((e.ts for e in spans or ours))
+    last = max((e.ts + e.dur for e in spans or ours))
+    window.start_us, window.window_us = first, max(0.0, last - first)
+    busy = sum(n.self_us for n in window.nodes if not n.annotation and n.phase != "input")
+    window.gap_us = max(0.0, window.window_us - window.loader_us - busy)
+    return window
+
+
+def _weight(events: list[Event]) -> tuple[int, float]:
+    """The training thread has the step, optimizer and loader marks, else the most operator time."""
+    marks = sum(1 for e in events if e.name.startswith(("Optimizer.step", "ProfilerStep#")))
+    return min(marks, 1), sum(e.dur for e in events)
+
+
+def _nest(events: list[Event], parameters: int | None, window: Window | None) -> list[Node]:
+    events.sort(key=lambda e: (e.ts, -e.dur))
+    stack: list[Node] = []
+    done: list[Node] = []
+
+    def close(until: float) -> None:
+        while stack and stack[-1].end <= until + EPSILON_US:
+            node = stack.pop()
+            _claim(node, parameters)
+            done.append(node)
+            if stack:
+                parent = stack[-1]
+                parent.children_us += node.end - node.start
+                parent.children += 1
+                _hand_up(node, parent)
+
+    for event in events:
+        close(event.ts)
+        parent = stack[-1].phase if stack else "forward"
+        phase = _phase(event.name, parent)
+        end = event.ts + event.dur
+        if stack and end > stack[-1].end:
+            end = stack[-1].end  # a child never outlives its parent: clock rounding
+        if phase == "input" and parent != "input" and window is not None:
+            window.loader_us += event.dur
+        stack.append(Node(event.name, event.ts, end, event.args, phase, _is_annotation(event)))
+    close(float("inf"))
+    return done
+
+
+def _claim(node: Node, parameters: int | None) -> None:
+    if node.annotation or node.phase == "input":
+        return
+    args = node.args or Args()
+    found = work(
+        node.name, _list(args.dims or args.dims_old), _strings(args.types),
+        _strings(args.concrete), parameters,
+    )  # fmt: skip
+    if found is not None and (found.always or not _counted_below(node, found)):
+        node.work = found
+    elif node.children or _is_wrapper(node.name):
+        node.work = Work(0.0, 0.0, "wrapper")
+
+
+def _counted_below(node: Node, found: Work) -> bool:
+    """Whether the operators below did this work; a converted scalar argument is no such thing."""
+    if found.flops is None or found.bytes is None:
+        return node.moved_below or node.below_bytes > 0
+    if node.moved_below and found.flops == 0:
+        return True
+    return node.below_bytes > 0.5 * found.bytes or node.below_flops > 0.5 * (found.flops or 1e300)
+
+
+def _hand_up(node: Node, parent: Node) -> None:
+    own = node.work or Work(None, None)
+    parent.below_flops += node.below_flops + (own.flops or 0.0)
+    parent.below_bytes += node.below_bytes + (own.bytes or 0.0)
+    parent.moved_below |= node.moved_below or (own.kind == "move" and own.bytes is None)
+
+
+def _is_wrapper(name: str) -> bool:
+    return name.startswith("autograd::") or name.endswith(("Backward0", "Backward1", "AccumulateGrad"))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _strings(value: Any) -> list[str]:
+    return [v if isinstance(v, str) else "" for v in value] if isinstance(value, list) else []
+
+
+def _book_kernels(events: list[Event], window: Window) -> None:
+    """Device time goes to the operator that launched it, by the external id."""
+    by_id: dict[Any, Node] = {}
+    for node in window.nodes:
+        if node.args is not None and node.args.external is not None and not node.annotation:
+            by_id[node.args.external] = node
+    for event in events:
+        if event.cat not in KERNEL_CATEGORIES:
+            continue
+        window.kernels += 1
+        args = event.args or Args()
+        launcher = by_id.get(args.external if args.external is not None else args.external_old)
+        if launcher is not None:
+            launcher.device_us += event.dur
+
+
+def op_rows(
+    window: Window, *, capture: int, pid: int, steps: int, t_ns: int | None = None
+) -> list[dict[str, Any]]:
+    """The window as rows of table `op`."""
+    common = {
+        "capture": capture, "pid": pid, "steps": steps,
+        "t_ns": t_ns if t_ns is not None else window.base_ns + int(window.start_us * 1000),
+        "window_ns": int(window.window_us * 1000),
+    }  # fmt: skip
+    sums: dict[tuple[str, str, str, str | None], list[Any]] = {}
+    for node in window.nodes:
+        if node.annotation or node.phase == "input":
+            continue
+        _add(sums, node)
+    rows = []
+    for (name, phase, shapes, dtype), (calls, flops, moved, host, device) in sums.items():
+        rows.append(common | {
+            "name": name, "phase": phase, "shapes": shapes, "dtype": dtype, "calls": calls,
+            "flops": flops, "bytes": moved,
+            "time_ns": int((device if window.kernels else host) * 1000),
+            "host_ns": int(host * 1000),
+        })  # fmt: skip
+    for name, phase, spent in (
+        (LOADER_ROW, "input", window.loader_us),
+        (GAP_ROW, "gap", window.gap_us),
+    ):
+        rows.append(common | {
+            "name": name, "phase": phase, "shapes": "", "dtype": None, "calls": 1, "flops": 0.0,
+            "bytes": 0.0, "time_ns": int(spent * 1000), "host_ns": int(spent * 1000),
+        })  # fmt: skip
+    return rows
+
+
+def _add(sums: dict[tuple[str, str, str, str | None], list[Any]], node: Node) -> None:
+    args = node.args or Args()
+    types = _strings(args.types)
+    shapes = json.dumps(_list(args.dims or args.dims_old), separators=(",", ":"))
+    key = (node.name, node.phase, shapes, dtype_of(types))
+    entry = sums.get(key)
+    flops = node.work.flops if node.work else None
+    moved = node.work.bytes if node.work else None
+    if entry is None:
+        sums[key] = [1, flops, moved, node.self_us, node.device_us]
+        return
+    entry[0] += 1
+    entry[1] = None if entry[1] is None or flops is None else entry[1] + flops
+    entry[2] = None if entry[2] is None or moved is None else entry[2] + moved
+    entry[3] += node.self_us
+    entry[4] += node.device_us
+
+
+# --- the spool's captures --------------------------------------------------------------------
+
+
+def import_captures(spool: Path, writer: Writer) -> list[str]:
+    """Writes every capture of a spool folder into table `op`; returns what could not be read."""
+    problems = []
+    for number, (pid, fact, parameters) in enumerate(_captures(spool)):
+        name = str(fact.get("file") or "")
+        path = spool / Path(name).name  # a name from inside a file never leaves the spool folder
+        try:
+            trace = read_trace(path, MAX_CAPTURE_BYTES)
+        except (OSError, BadTrace) as error:
+            problems.append(f"capture {path.name}: {error}")
+            continue
+        window = analyse(trace, parameters)
+        steps = fact.get("steps")
+        rows = op_rows(window, capture=number, pid=pid, steps=steps if isinstance(steps, int) else 1)
+        if window.nodes:
+            writer.append("op", rows)
+        else:
+            problems.append(f"capture {path.name}: no operator in it")
+    return problems
+
+
+def _captures(spool: Path) -> Iterable[tuple[int, dict[str, Any], int | None]]:
+    """(pid, capture fact, parameters of the process's optimizers) for every capture."""
+    for path in sorted(spool.glob("*.facts")):
+        facts = []
+        for line in path.read_bytes()[: 4 << 20].splitlines():
+            try:
+                fact = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(fact, dict):
+                facts.append(fact)
+        held = [f.get("parameters") for f in facts if f.get("k") == wire.FACT_OPTIMIZER]
+        parameters = sum(p for p in held if isinstance(p, int)) or None
+        pid = path.name.partition("-")[0]
+        for fact in facts:
+            if fact.get("k") == wire.FACT_CAPTURE and pid.isdigit():
+                yield int(pid), fact, parameters
+
+
+def uncovered(rows: Iterable[dict[str, Any]]) -> Counter[str]:
+    """Time in ns by name of the operators whose FLOPs and bytes are unknown."""
+    counted: Counter[str] = Counter()
+    for row in rows:
+        if row["flops"] is None and row["bytes"] is None:
+            counted[row["name"]] += row["time_ns"]
+    return counted
