@@ -1,0 +1,1 @@
+"""One DuckDB file a run: written by one agent, read by everybody else. Knows no other part."""
