@@ -21,7 +21,8 @@ def calibrate(
         False
     ),
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads of the job; all usable CPUs if not given.")
+        int | None,
+        typer.Option(min=1, help="CPU threads of the job; all usable CPUs if not given."),
     ] = None,
 ) -> None:
     """Measure matmul rate, memory bandwidth and launch cost of this machine, and keep them.

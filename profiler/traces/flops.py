@@ -275,15 +275,89 @@ _MOVES = {
 }  # fmt: skip
 
 _VIEWS = set(
-    "t transpose as_strided as_strided_ view reshape expand expand_as select slice unsqueeze squeeze permute "
-    "detach detach_ alias empty empty_strided empty_like resolve_conj resolve_neg _unsafe_view "
-    "unbind split split_with_sizes chunk narrow flatten unflatten to lift_fresh result_type "
-    "_reshape_alias set_ resize_ item _local_scalar_dense is_nonzero can_cast view_as numpy_T "
-    "movedim swapaxes diagonal unfold mT matrix_H real imag view_as_real view_as_complex size "
-    "stride requires_grad_ _has_compatible_shallow_copy_type record_stream new_empty "
-    "new_empty_strided zeros ones ones_like zeros_like full full_like new_zeros rand randn "
-    "type_as scalar_tensor linear_out _nested_tensor_from_mask dropout data output_nr "
-    "broadcast_tensors broadcast_to squeeze_ unsqueeze_ _version is_leaf tensor_split".split()
+    [
+        "t",
+        "transpose",
+        "as_strided",
+        "as_strided_",
+        "view",
+        "reshape",
+        "expand",
+        "expand_as",
+        "select",
+        "slice",
+        "unsqueeze",
+        "squeeze",
+        "permute",
+        "detach",
+        "detach_",
+        "alias",
+        "empty",
+        "empty_strided",
+        "empty_like",
+        "resolve_conj",
+        "resolve_neg",
+        "_unsafe_view",
+        "unbind",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "narrow",
+        "flatten",
+        "unflatten",
+        "to",
+        "lift_fresh",
+        "result_type",
+        "_reshape_alias",
+        "set_",
+        "resize_",
+        "item",
+        "_local_scalar_dense",
+        "is_nonzero",
+        "can_cast",
+        "view_as",
+        "numpy_T",
+        "movedim",
+        "swapaxes",
+        "diagonal",
+        "unfold",
+        "mT",
+        "matrix_H",
+        "real",
+        "imag",
+        "view_as_real",
+        "view_as_complex",
+        "size",
+        "stride",
+        "requires_grad_",
+        "_has_compatible_shallow_copy_type",
+        "record_stream",
+        "new_empty",
+        "new_empty_strided",
+        "zeros",
+        "ones",
+        "ones_like",
+        "zeros_like",
+        "full",
+        "full_like",
+        "new_zeros",
+        "rand",
+        "randn",
+        "type_as",
+        "scalar_tensor",
+        "linear_out",
+        "_nested_tensor_from_mask",
+        "dropout",
+        "data",
+        "output_nr",
+        "broadcast_tensors",
+        "broadcast_to",
+        "squeeze_",
+        "unsqueeze_",
+        "_version",
+        "is_leaf",
+        "tensor_split",
+    ]
 )
 
 
@@ -382,7 +456,7 @@ _FORMULAS: dict[str, Callable[[Call], Work | None]] = {
     "_scaled_mm": lambda c: _matrix(c, 0), "_int_mm": lambda c: _matrix(c, 0),
     "linear": _linear, "mkldnn_linear": _linear, "matmul": _wrapped_matmul,
     "convolution_backward": _convolution_backward,
-    "mkldnn_rnn_layer": lambda c: _rnn_layer(c, 1), 
+    "mkldnn_rnn_layer": lambda c: _rnn_layer(c, 1),
     "mkldnn_rnn_layer_backward": lambda c: _rnn_layer(c, 2),
 }  # fmt: skip
 

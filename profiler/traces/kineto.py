@@ -103,8 +103,8 @@ def analyse(trace: Trace, parameters: int | None = None) -> Window:
     _book_kernels(trace.events, window)
     spans = [e for e in trace.events if e.cat == "Trace"]
     ours = threads[main]
-    first = min((e.ts for e in spans or ours))
-    last = max((e.ts + e.dur for e in spans or ours))
+    first = min(e.ts for e in spans or ours)
+    last = max(e.ts + e.dur for e in spans or ours)
     window.start_us, window.window_us = first, max(0.0, last - first)
     busy = sum(n.self_us for n in window.nodes if not n.annotation and n.phase != "input")
     window.gap_us = max(0.0, window.window_us - window.loader_us - busy)
@@ -178,7 +178,9 @@ def _hand_up(node: Node, parent: Node) -> None:
 
 
 def _is_wrapper(name: str) -> bool:
-    return name.startswith("autograd::") or name.endswith(("Backward0", "Backward1", "AccumulateGrad"))
+    return name.startswith("autograd::") or name.endswith(
+        ("Backward0", "Backward1", "AccumulateGrad")
+    )
 
 
 def _list(value: Any) -> list[Any]:
@@ -272,7 +274,9 @@ def import_captures(spool: Path, writer: Writer) -> list[str]:
             continue
         window = analyse(trace, parameters)
         steps = fact.get("steps")
-        rows = op_rows(window, capture=number, pid=pid, steps=steps if isinstance(steps, int) else 1)
+        rows = op_rows(
+            window, capture=number, pid=pid, steps=steps if isinstance(steps, int) else 1
+        )
         if window.nodes:
             writer.append("op", rows)
         else:

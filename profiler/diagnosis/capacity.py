@@ -1,0 +1,95 @@
+"""What more loader workers could bring: batch cost against the step and the CPU that is there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .model import RunView
+from .text import duration, many
+
+USEFUL_GAIN = 1.1  # below this more workers are not worth a line of code
+MOST_WORKERS = 64
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """All per step; `best_s` is what the step can come down to, by work and by CPU."""
+
+    batch_s: float
+    batch_cpu_s: float | None
+    work_s: float
+    step_s: float
+    best_s: float
+    workers: int
+    free_cores: float | None
+    cpus: int | None
+
+    @property
+    def gain(self) -> float:
+        return self.step_s / self.best_s if self.best_s > 0 else 1.0
+
+    @property
+    def helps(self) -> bool:
+        return self.gain >= USEFUL_GAIN
+
+    @property
+    def waits(self) -> bool:
+        """The batch is waited for rather than computed."""
+        return self.batch_cpu_s is not None and self.batch_cpu_s < WAITING * self.batch_s
+
+
+# CPU time under this part of a batch's wall time: it waits (decode measured 1.0, storage 0.2)
+WAITING = 0.4
+
+
+def capacity(view: RunView) -> Capacity | None:
+    """None when no batch was seen made or no step is steady.
+
+    With enough workers a step takes max(its own work, all CPU seconds of a step / usable CPUs):
+    workers hide what waits, but they cannot make CPU time.
+    """
+    made, step_s = view.workers, view.step_s
+    if made is None or step_s is None or made.fetch_s <= 0 or not view.steady.steps:
+        return None
+    per_step = made.batches / len(view.steady.steps)
+    batch_s = made.fetch_s * (per_step if 0.5 < per_step < 1000 else 1.0)
+    cpu_s = made.cpu_s * batch_s / made.fetch_s if made.cpu_s is not None else None
+    work_s = max(step_s * (1.0 - view.shares.get("input", 0.0)), 1e-6)
+    cpus, used = view.host.cpus, view.job.cpu_cores
+    if view.host.cpu_share is not None and cpus:
+        used = max(used or 0.0, view.host.cpu_share * cpus)
+    best_s, free = work_s, None
+    if cpus and used is not None:
+        best_s = max(work_s, used * step_s / cpus)
+        free = max(0.0, cpus - used)
+    elif cpus and cpu_s is not None:
+        best_s = max(work_s, cpu_s / cpus)
+    best_s = min(best_s, step_s)
+    wanted = min(MOST_WORKERS, max(1, math.ceil(batch_s / best_s * 1.05)))
+    return Capacity(batch_s, cpu_s, work_s, step_s, best_s, wanted, free, cpus)
+
+
+def advice(view: RunView, room: Capacity) -> list[str]:
+    """The line to change with its figures, or why it would not help."""
+    where = view.loader.where if view.loader and view.loader.where else None
+    at = f" ({where})" if where else ""
+    cost = f"a batch costs {duration(room.batch_s)}"
+    if room.batch_cpu_s is not None:
+        cost += f" of which {duration(room.batch_cpu_s)} CPU"
+    cores = (
+        f"; {room.free_cores:.1f} of {room.cpus} cores are free"
+        if room.free_cores is not None
+        else ""
+    )
+    if not room.helps:
+        used = f"the {room.cpus} usable cores are busy" if room.cpus else "the cores are busy"
+        return [
+            f"more workers would not help: {cost} and {used}{cores}; make a sample cheaper "
+            "(decode once and cache, smaller images, a batched or compiled transform) or use more cores"
+        ]
+    return [
+        f"DataLoader(..., num_workers={room.workers}){at}: {cost}, the rest of the step takes "
+        f"{duration(room.work_s)}{cores}; {many(room.workers, 'worker')} would bring the step from "
+        f"{duration(room.step_s)} to about {duration(room.best_s)}"
+    ]

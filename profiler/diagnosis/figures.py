@@ -1,0 +1,200 @@
+"""The report's plain figures: times, utilisation, memory, devices, quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ..report import (
+    Cost,
+    Device,
+    Gap,
+    Hotspot,
+    Hotspots,
+    Memory,
+    OpSpot,
+    Quality,
+    RunInfo,
+    StepMs,
+    Time,
+)  # fmt: skip
+from .model import PHASES, RunView
+from .rules.memory_growth import growth
+from .statistics import quantile
+
+# What one span costs the training thread (measured 0.2-0.5 us, with its wrapper about 1 us)
+SPAN_COST_S = 1.2e-6
+
+
+def _iso(t_ns: int | None) -> str | None:
+    if not t_ns:
+        return None
+    return datetime.fromtimestamp(t_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def run_info(view: RunView) -> RunInfo:
+    run = view.run
+    start, end = run.get("started_ns"), run.get("ended_ns")
+    wall = ((end or view.now_ns) - start) / 1e9 if start else None
+    git = {"commit": run["git_commit"], "dirty": run["git_dirty"]} if run.get("git_commit") else {}
+    tags = run.get("tags")
+    state = run.get("state")
+    known = ("finished", "failed", "killed", "lost", "running")
+    return RunInfo(
+        id=run.get("id") or "", name=run.get("name") or "", command=list(run.get("command") or []),
+        cwd=run.get("cwd") or "", host=run.get("host") or "", started_at=_iso(start),
+        ended_at=_iso(end), wall_s=wall, exit_status=run.get("exit_status"),
+        state=state if state in known else "lost", tags=dict(tags) if isinstance(tags, dict) else {},
+        note=run.get("note"), git=git, environment=run.get("environment") or {},
+    )  # fmt: skip
+
+
+def time(view: RunView) -> Time:
+    steps = view.steady.steps
+    durations = [s.duration_ns / 1e6 for s in steps]
+    total_s = view.steady.duration_ns / 1e9
+    counted = [s.samples for s in steps if s.samples is not None]
+    samples = sum(counted) / total_s if total_s and len(counted) == len(steps) and counted else None
+    mean = sum(durations) / len(durations) if durations else None
+    not_observed = [p for p in PHASES if p not in view.observed] if view.steps else []
+    return Time(
+        steps=len(steps), ranks=max(1, len(view.ranks)),
+        step_ms=StepMs(p50=quantile(durations, 0.5), p95=quantile(durations, 0.95), mean=mean),
+        samples_per_s=samples, steps_per_s=len(steps) / total_s if total_s else None,
+        epoch_s=_epoch_s(view, mean), shares=view.shares, steps_total=len(view.steps),
+        warmup_steps=view.steady.warmup, not_observed=not_observed,
+    )  # fmt: skip
+
+
+def _epoch_s(view: RunView, mean_ms: float | None) -> float | None:
+    """Batches of the loader over micro-batches a step, times the step."""
+    loader = view.loader
+    if loader is None or not loader.length or mean_ms is None:
+        return None
+    micro = [s.micro_batches for s in view.steady.steps if s.micro_batches]
+    per_step = sum(micro) / len(micro) if micro else 1.0
+    return loader.length / per_step * mean_ms / 1e3
+
+
+def utilisation(view: RunView) -> dict[str, float | None]:
+    use, cpus = view.device, view.host.cpus
+    mfu = None
+    if view.split and view.split.flops_per_step and view.ceilings and view.step_s:
+        peak = view.ceilings.flops.get(view.split.dtype or "fp32")
+        mfu = view.split.flops_per_step / view.step_s / peak if peak else None
+    return {
+        "device_busy": use.busy_share, "sm": use.sm_share, "tensor": use.tensor_share,
+        "memory_bandwidth": use.dram_share, "mfu": mfu,
+        "cpu_job": view.job.cpu_cores / cpus if view.job.cpu_cores is not None and cpus else None,
+        "cpu_job_cores": view.job.cpu_cores, "cpu_host": view.host.cpu_share,
+        "power_w": use.power_w, "energy_j": use.energy_j,
+    }  # fmt: skip
+
+
+def memory(view: RunView) -> Memory:
+    rate = growth(view.job.main_rss)
+    return Memory(
+        device_peak_bytes=view.device.memory_peak_bytes,
+        device_total_bytes=view.device.memory_total_bytes, host_peak_bytes=view.job.peak_bytes,
+        growth_bytes_per_step=rate * view.step_s if rate and view.step_s else None,
+    )  # fmt: skip
+
+
+def devices(view: RunView, rows: Sequence[tuple[Any, ...]]) -> list[Device]:
+    """The devices of the run; the CPU where there is no other or the job used no other."""
+    limits: dict[str, Any] = {}
+    if view.ceilings is not None:
+        limits = {
+            "flops": view.ceilings.flops, "bytes_per_s": view.ceilings.bytes_per_s,
+            "source": view.ceilings.source,
+        }  # fmt: skip
+    found = [
+        Device(index=i, name=name or "", kind=kind, catalogue=catalogue, memory_bytes=held,
+               ceilings=limits if (kind == "cpu") == view.on_cpu else {})
+        for i, name, kind, catalogue, held in rows if kind in ("gpu", "tpu", "cpu")
+    ]  # fmt: skip
+    if view.on_cpu and not any(d.kind == "cpu" for d in found):
+        environment = view.run.get("environment") or {}
+        name = environment.get("cpu") or environment.get("cpu_model") or "CPU"
+        found.append(Device(index=len(found), name=str(name), kind="cpu", catalogue=None,
+                            memory_bytes=view.host.memory_total_bytes, ceilings=limits))  # fmt: skip
+    return found
+
+
+def hotspots(view: RunView) -> Hotspots:
+    def spots(*categories: str) -> list[Hotspot]:
+        found: dict[str, float] = {}
+        weight = sum(view.stacks.shares.get(c, 0.0) for c in categories) or 1.0
+        for category in categories:
+            part = view.stacks.shares.get(category, 0.0) / weight
+            for place, share in view.stacks.hot.get(category, []):
+                found[place] = found.get(place, 0.0) + share * part
+        ranked = sorted(found.items(), key=lambda kv: -kv[1])[:5]
+        return [Hotspot(where=place, share=share) for place, share in ranked]
+
+    ops = view.split.ops if view.split else ()
+    return Hotspots(
+        input=spots("loader", "input"), host=spots("user", "model"),
+        ops=[OpSpot(o["name"], o["share"], _bound(o["bound"]), o["efficiency"]) for o in ops],
+    )  # fmt: skip
+
+
+def _bound(text: str) -> Any:
+    return text if text in ("compute", "memory", "latency") else "unknown"
+
+
+def quality(
+    view: RunView, processes: Sequence[dict[str, Any]], gaps: Sequence[tuple[str, str]],
+    missing: Sequence[str],
+) -> Quality:  # fmt: skip
+    lost = sum(p["spans_lost"] or 0 for p in processes)
+    notes = list(view.notes)
+    if view.split is not None and view.split.overhead > 0.05:
+        notes.append(f"the capture cost {view.split.overhead:.0%} of its step (taken off)")
+    notes += [f"not decided, for want of: {m}" for m in missing]
+    source = None
+    if view.split is not None:
+        source = "captured operators"
+    if not view.on_cpu and view.device.dram_share is not None:
+        source = "hardware counters"
+    elif not view.on_cpu and view.split is None and view.device.memory_busy_share is not None:
+        source = "memory-controller utilisation (proxy)"
+    return Quality(
+        hooks=_hooks(view, processes, lost), events_lost=lost,
+        overhead_fraction=_overhead(view, processes),
+        gaps=[Gap(metric=m, reason=r) for m, r in gaps], notes=notes, memory_or_compute=source,
+        operators_covered=view.split.covered if view.split else None,
+    )  # fmt: skip
+
+
+def _hooks(view: RunView, processes: Sequence[dict[str, Any]], lost: int) -> Any:
+    python = [p for p in processes if p["hooks"] is not None]
+    loaded = [p for p in python if p["hooks"] == "loaded"]
+    if not loaded:
+        return "none"
+    off = any(f.get("k") == "hook_off" for p in loaded for f in p["facts"])
+    return "partial" if off or lost or not view.steps else "full"
+
+
+def _overhead(view: RunView, processes: Sequence[dict[str, Any]]) -> float | None:
+    """Hook time on the training thread plus the profiler's CPU over the machine's, of wall time."""
+    run = view.run
+    start = run.get("started_ns")
+    wall = ((run.get("ended_ns") or view.now_ns) - start) / 1e9 if start else 0.0
+    used = (run.get("quality") or {}).get("profiler_cpu_s")
+    if wall <= 0 or not isinstance(used, int | float):
+        return None
+    spans = max((p["spans"] or 0 for p in processes), default=0)
+    return spans * SPAN_COST_S / wall + float(used) / wall / max(1, view.host.cpus or 1)
+
+
+def cost(view: RunView) -> Cost:
+    """Accelerator time where there is an accelerator; prices are not known here."""
+    if view.on_cpu:
+        return Cost()
+    start = view.run.get("started_ns")
+    wall = ((view.run.get("ended_ns") or view.now_ns) - start) / 1e9 if start else None
+    busy = view.device.busy_share
+    lost = wall * (1.0 - busy) if wall is not None and busy is not None else None
+    return Cost(accelerator_s=wall, lost_accelerator_s=lost, energy_j=view.device.energy_j)

@@ -1,0 +1,286 @@
+"""Splits captured work into compute, memory, latency and Python by this machine's ceilings.
+
+For an operator with F FLOPs, B bytes and measured time t the floor is max(F / P, B / W). It is
+memory-limited when B / W is the larger. What a short call takes beyond its floor is latency:
+dispatch, launch, waking threads. P is the matmul rate for matrix products and the measured rate
+of the function for element-wise ones (an exp or a random number is far from one FLOP).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..traces.flops import work
+from ..traces.kineto import GAP_ROW, LOADER_ROW
+from .model import Ceilings, OpRow, Split
+
+# Times of one call. Waking the worker threads of an OpenMP region costs 5-20 us, dispatch with
+# autograd 1-5 us: below SHORT_S whatever is above the floor is latency.
+SHORT_S = 25e-6
+# Up to here a call is latency-limited when its floor is under a tenth of its time.
+MEDIUM_S = 100e-6
+LATENCY_FLOOR = 0.1
+# Each recorded operator costs the capture at most this (measured 1-2 us with shapes)
+CAPTURE_COST_S = 4e-6
+# Time of a wrapper above this per call is the freeing of large tensors, not dispatch
+FREEING_S = 200e-6
+KEPT_OPS = 15
+
+
+@dataclass
+class _Parts:
+    compute: float = 0.0
+    memory: float = 0.0
+    latency: float = 0.0
+    unknown: float = 0.0
+    python: float = 0.0
+
+    def total(self) -> float:
+        return self.compute + self.memory + self.latency + self.unknown + self.python
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row of `op`, times in s over the whole capture."""
+
+    row: OpRow
+    compute: float
+    memory: float
+    latency: float
+    unknown: float
+    efficiency: float | None
+
+    @property
+    def bound(self) -> str:
+        parts = {
+            "compute": self.compute, "memory": self.memory,
+            "latency": self.latency, "unknown": self.unknown,
+        }  # fmt: skip
+        return max(parts, key=lambda k: parts[k])
+
+
+def judge(row: OpRow, ceilings: Ceilings) -> Judged:
+    """Books the time of one operator and shape."""
+    spent = row.time_ns / 1e9
+    each = spent / max(1, row.calls)
+    if row.flops == 0 and row.bytes == 0:
+        if row.name.startswith("autograd::engine::") and each > FREEING_S:
+            return Judged(row, 0.0, spent, 0.0, 0.0, None)
+        return Judged(row, 0.0, 0.0, spent, 0.0, None)
+    if row.flops is None or row.bytes is None:
+        return _unsized(row, spent, each)
+    calls = max(1, row.calls)
+    kind = _kind(row)
+    compute_floor = row.flops / calls / _rate(kind, row.dtype, ceilings)
+    memory_floor = row.bytes / calls / ceilings.bytes_per_s
+    floor = max(compute_floor, memory_floor)
+    latency = _latency(each, floor)
+    rest = (each - latency) * calls
+    efficiency = min(1.0, floor / each) if each > 0 else None
+    by_compute = compute_floor >= memory_floor
+    return Judged(
+        row, rest if by_compute else 0.0, 0.0 if by_compute else rest,
+        latency * calls, 0.0, efficiency,
+    )  # fmt: skip
+
+
+def _unsized(row: OpRow, spent: float, each: float) -> Judged:
+    if each <= SHORT_S:
+        return Judged(row, 0.0, 0.0, spent, 0.0, None)
+    if row.flops == 0:  # pure data movement of unknown size is memory by nature
+        return Judged(row, 0.0, spent, 0.0, 0.0, None)
+    return Judged(row, 0.0, 0.0, 0.0, spent, None)
+
+
+def _latency(each: float, floor: float) -> float:
+    """Seconds of one call that are dispatch and launch."""
+    if each <= SHORT_S:
+        return max(0.0, each - floor)
+    if each <= MEDIUM_S and floor < LATENCY_FLOOR * each:
+        return each
+    return 0.0
+
+
+def _kind(row: OpRow) -> str:
+    """The ceiling of an operator; the tables are asked by name, shapes do not matter for it."""
+    try:
+        dims = json.loads(row.shapes) if row.shapes else []
+    except ValueError:
+        dims = []
+    types = ["float" if d else "" for d in dims]
+    found = work(row.name, dims, types, [], None)
+    return found.kind if found else "gemm"
+
+
+def _rate(kind: str, dtype: str | None, ceilings: Ceilings) -> float:
+    if kind in ceilings.vector_flops:
+        return ceilings.vector_flops[kind]
+    fp32 = ceilings.flops.get("fp32", 1e12)
+    if kind == "gemm":
+        return ceilings.flops.get(dtype or "fp32", fp32)
+    return fp32 / 8  # no measured rate: one FLOP an element without fused multiply-add
+
+
+def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Split | None:
+    """How the work of a steady step divides; `steady_work_s` is its mean duration.
+
+    What the captured window takes beyond a steady step's work is the capture's own cost while it
+    can be (a few us an operator) and comes off latency and Python. Beyond that it comes off the
+    time without operators, which holds what is no work (a checkpoint, the making of a batch).
+    What is left of the difference is chance and scales all.
+    """
+    if not rows or steady_work_s <= 0:
+        return None
+    judged = [judge(r, ceilings) for r in rows if r.name not in (GAP_ROW, LOADER_ROW)]
+    if not judged:
+        return None
+    steps = sum({r.capture: max(1, r.steps) for r in rows}.values())
+    python = sum(r.time_ns for r in rows if r.name == GAP_ROW) / 1e9
+    parts = _sum(judged, python)
+    calls = sum(j.row.calls for j in judged)
+    corrected, overhead = _correct(parts, steady_work_s * steps, calls * CAPTURE_COST_S)
+    total = corrected.total()
+    if total <= 0:
+        return None
+    known = sum(j.row.time_ns for j in judged if j.unknown == 0)
+    spent = sum(j.row.time_ns for j in judged)
+    flops = [j.row.flops for j in judged if j.row.flops]
+    # Views and wrappers are part of the price of an operator, not operators that do anything
+    real = sum(j.row.calls for j in judged if j.row.flops != 0 or j.row.bytes != 0)
+    return Split(
+        compute=corrected.compute / total, memory=corrected.memory / total,
+        latency=corrected.latency / total, python=corrected.python / total,
+        unknown=corrected.unknown / total, covered=known / spent if spent else 0.0,
+        stable=_stable(judged, corrected, ceilings), overhead=overhead,
+        flops_per_step=sum(flops) / steps if flops else None, ops=_spots(judged),
+        dtype=_main_dtype(judged), calls_per_step=real / steps,
+        mean_op_us=spent / max(1, real) / 1e3, memory_ops=_families(judged),
+    )  # fmt: skip
+
+
+def _sum(judged: Iterable[Judged], python: float) -> _Parts:
+    parts = _Parts(python=python)
+    for j in judged:
+        parts.compute += j.compute
+        parts.memory += j.memory
+        parts.latency += j.latency
+        parts.unknown += j.unknown
+    return parts
+
+
+def _correct(parts: _Parts, steady_s: float, most_overhead_s: float) -> tuple[_Parts, float]:
+    """Takes the capture's own cost off latency and Python, in their proportion."""
+    total, host = parts.total(), parts.latency + parts.python
+    excess = max(0.0, min(total - steady_s, most_overhead_s, 0.95 * host))
+    if host <= 0 or excess <= 0:
+        return parts, 0.0
+    keep = 1.0 - excess / host
+    python = parts.python * keep
+    foreign = min(python, total - excess - steady_s)
+    fixed = replace(parts, latency=parts.latency * keep, python=python - max(0.0, foreign))
+    return fixed, excess / total
+
+
+def _stable(judged: Sequence[Judged], parts: _Parts, ceilings: Ceilings) -> bool:
+    """Whether the largest part stays the largest with either ceiling half as far off again."""
+    named = {"compute": parts.compute, "memory": parts.memory, "host": parts.latency + parts.python}
+    largest = max(named, key=lambda k: named[k])
+    latency = sum(j.latency for j in judged)
+    keep = parts.latency / latency if latency > 0 else 1.0  # after the capture's own cost
+    for flops, moved in ((1.5, 1.0), (1 / 1.5, 1.0), (1.0, 1.5), (1.0, 1 / 1.5)):
+        other = replace(
+            ceilings, flops={k: v * flops for k, v in ceilings.flops.items()},
+            vector_flops={k: v * flops for k, v in ceilings.vector_flops.items()},
+            bytes_per_s=ceilings.bytes_per_s * moved,
+        )  # fmt: skip
+        again = _sum((judge(j.row, other) for j in judged), 0.0)
+        scaled = {
+            "compute": again.compute, "memory": again.memory,
+            "host": parts.python + again.latency * keep,
+        }  # fmt: skip
+        if max(scaled, key=lambda k: scaled[k]) != largest:
+            return False
+    return True
+
+
+def _spots(judged: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
+    """The operators by time, shapes put together; shares of the operators' time."""
+    total = sum(j.row.time_ns for j in judged) or 1
+    by_name: dict[str, list[Judged]] = defaultdict(list)
+    for j in judged:
+        by_name[j.row.name].append(j)
+    spots = []
+    for name, group in by_name.items():
+        spent = sum(j.row.time_ns for j in group)
+        weighted = [(j.efficiency, j.row.time_ns) for j in group if j.efficiency is not None]
+        weight = sum(t for _, t in weighted)
+        bounds: dict[str, int] = defaultdict(int)
+        for j in group:
+            bounds[j.bound] += j.row.time_ns
+        spots.append({
+            "name": name, "share": spent / total, "bound": max(bounds, key=lambda k: bounds[k]),
+            "efficiency": sum(e * t for e, t in weighted) / weight if weight else None,
+        })  # fmt: skip
+    spots.sort(key=lambda s: -s["share"])
+    return tuple(spots[:KEPT_OPS])
+
+
+def _main_dtype(judged: Sequence[Judged]) -> str | None:
+    """The precision that most matmul time runs in."""
+    times: dict[str, int] = defaultdict(int)
+    for j in judged:
+        if j.row.dtype and j.compute > 0 and _kind(j.row) == "gemm":
+            times[j.row.dtype] += j.row.time_ns
+    return max(times, key=lambda k: times[k]) if times else None
+
+
+def _families(judged: Sequence[Judged]) -> dict[str, float]:
+    """Memory time by family: matvec, elementwise, optimizer, embedding, other."""
+    sums: dict[str, float] = defaultdict(float)
+    for j in judged:
+        if j.memory > 0:
+            sums[_family(j.row)] += j.memory
+    total = sum(sums.values())
+    return {k: v / total for k, v in sums.items()} if total > 0 else {}
+
+
+def _family(row: OpRow) -> str:
+    if row.phase == "optimizer":
+        return "optimizer"
+    kind = _kind(row)
+    if kind == "gemm":
+        # 2 FLOPs an element of a weight and row: few rows a weight means the weight is the traffic
+        per_byte = (row.flops or 0.0) / max(1.0, row.bytes or 1.0)
+        return "matvec" if per_byte < 4 else "matmul"
+    if kind == "move":
+        return "embedding" if "embedding" in row.name else "elementwise"
+    return "elementwise"
+
+
+def matrix_rows(rows: Sequence[OpRow]) -> float | None:
+    """Rows of the activations in the captured matmuls, time-weighted median; 1 in decoding."""
+    seen: list[tuple[float, int]] = []
+    for row in rows:
+        if row.phase != "forward" or not row.flops or _kind(row) != "gemm":
+            continue
+        try:
+            dims = json.loads(row.shapes)
+        except ValueError:
+            continue
+        first = dims[1] if "addmm" in row.name and len(dims) > 1 else dims[0] if dims else []
+        if isinstance(first, list) and len(first) >= 2 and all(isinstance(d, int) for d in first):
+            seen.append((float(math.prod(first[:-1])), row.time_ns))
+    if not seen:
+        return None
+    seen.sort()
+    half, sum_ns = sum(t for _, t in seen) / 2, 0
+    for count, spent in seen:
+        sum_ns += spent
+        if sum_ns >= half:
+            return count
+    return seen[-1][0]

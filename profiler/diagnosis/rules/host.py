@@ -1,0 +1,76 @@
+"""The step is spent in Python and in dispatching operators rather than in arithmetic."""
+
+from __future__ import annotations
+
+from ..model import Clear, Judgement, RunView, Undecidable, evidence, speedup_limit
+from ..text import many, percent
+from .common import WORTH, finding, hot_places
+
+MANY_CALLS = 100  # operators a step; fewer are not what makes a step slow
+SMALL_US = 20.0  # mean time of an operator that is mostly dispatch
+GC_WORTH = 0.05
+
+
+def small_kernels(view: RunView) -> Judgement:
+    if view.shares.get("host", 0.0) < WORTH:
+        return Clear()
+    if view.split is None:
+        return Undecidable("an operator capture and this machine's ceilings")
+    split = view.split
+    if split.calls_per_step < MANY_CALLS or split.mean_op_us > SMALL_US:
+        return Clear()
+    host = view.shares["host"]
+    facts = [
+        evidence(
+            f"{many(split.calls_per_step, 'operator call')} a step, {split.mean_op_us:.1f} us each",
+            "calls_per_step", split.calls_per_step,
+        ),
+        evidence(
+            f"{percent(host)} of the time is dispatch and Python", "host_share", host,
+        ),
+    ]  # fmt: skip
+    lines = ["fewer and larger operators: torch.compile(model), batched instead of looped "
+             "operations, a larger batch (the step's cost hardly grows while it is dispatch)"]  # fmt: skip
+    slow = [o for o in view.optimizers if o.get("foreach") is False and not o.get("fused")]
+    if slow:
+        tensors = slow[0].get("tensors")
+        lines.append(f"{slow[0].get('name')}(..., foreach=True) or fused=True"
+                     + (f": it loops over {tensors} tensors" if tensors else ""))  # fmt: skip
+    return finding(
+        "small-kernels", host, "Many small operators: the time is dispatch", facts, lines
+    )
+
+
+def python(view: RunView) -> Judgement:
+    host = view.shares.get("host", 0.0)
+    if host < WORTH:
+        return Clear()
+    if view.split is None and not view.stacks.samples:
+        return Undecidable("an operator capture or stacks")
+    if view.split is not None and view.split.python < view.split.latency:
+        return Clear()
+    facts = [evidence(f"{percent(host)} of the time runs no operator", "host_share", host)]
+    facts += hot_places(view, "user") or hot_places(view, "model")
+    return finding(
+        "python", host, "Python code between the operators takes the time", facts,
+        ["take the work in the named lines out of the step, or vectorise it"
+         if len(facts) > 1 else "run with --stacks auto to see which lines it is"],
+    )  # fmt: skip
+
+
+def garbage(view: RunView) -> Judgement:
+    """Python's garbage collector: full passes over many live objects."""
+    if view.gc_share is None:
+        return Undecidable("garbage collector pauses")
+    if view.gc_share < GC_WORTH:
+        return Clear()
+    facts = [evidence(
+        f"the garbage collector runs {percent(view.gc_share)} of the time", "gc_share",
+        view.gc_share,
+    )]  # fmt: skip
+    return finding(
+        "gc", view.gc_share, "Python's garbage collector stops the training thread", facts,
+        ["call gc.freeze() after set-up, remove gc.collect() from the loop or call it every few "
+         "hundred steps; memory that only the collector frees is then held longer"],
+        speedup_limit(view.gc_share),
+    )  # fmt: skip

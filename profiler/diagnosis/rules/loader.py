@@ -1,0 +1,79 @@
+"""Batches made in the training process: nothing overlaps with the step."""
+
+from __future__ import annotations
+
+from ...report import Finding
+from ..capacity import WAITING, Capacity, advice, capacity
+from ..model import Clear, Judgement, RunView, Undecidable
+from .common import WORTH, finding, hot_places, input_facts
+
+
+def _idle(view: RunView) -> bool | None:
+    """Whether the training thread waits without CPU while it makes a batch; None: not known."""
+    waits = sum(s.data_wait_ns or 0 for s in view.steady.steps if s.data_wait_cpu_ns is not None)
+    if waits:
+        return sum(s.data_wait_cpu_ns or 0 for s in view.steady.steps) < WAITING * waits
+    if view.workers is not None and view.workers.cpu_s is not None:
+        return view.workers.cpu_s < WAITING * view.workers.fetch_s
+    if view.input_by_stacks > 0 and view.job.main_cpu_cores is not None:
+        return view.job.main_cpu_cores < WAITING
+    return None
+
+
+def _in_process(view: RunView) -> bool | None:
+    if view.workers is not None:
+        return view.workers.in_process
+    if view.loader is not None and view.loader.num_workers is not None:
+        return view.loader.num_workers == 0
+    return None
+
+
+def in_process(view: RunView) -> Judgement:
+    """DataLoader with num_workers=0, or data made in the user's own loop."""
+    share = view.shares.get("input", 0.0)
+    if share < WORTH:
+        return Clear()
+    if view.input_by_stacks > share / 2:
+        return _own_code(view, share)
+    where = _in_process(view)
+    if where is None:
+        return Undecidable("how batches are made: no DataLoader was seen")
+    if not where:
+        return Clear()
+    return _finding(view, "loader-in-process", share, "Batches are made in the training process "
+                    "(num_workers=0)")  # fmt: skip
+
+
+def waiting(view: RunView) -> Judgement:
+    """The same, but the time goes to waiting for reads: the store is slow, not the CPU."""
+    share = view.shares.get("input", 0.0)
+    if share < WORTH:
+        return Clear()
+    idle = _idle(view)
+    if idle is None:
+        return Undecidable("CPU time of the making of a batch")
+    if not idle or not (_in_process(view) or view.input_by_stacks > share / 2):
+        return Clear()
+    return _finding(view, "storage", share, "Reading a batch waits for storage or the network, in "
+                    "the training process")  # fmt: skip
+
+
+def _finding(view: RunView, id: str, share: float, title: str) -> Finding:
+    room = capacity(view)
+    lines = advice(view, room) if room else ["num_workers=1 or more moves the work off the step"]
+    if room is not None and not room.helps and room.batch_s > room.work_s:
+        lines = [_overlap(room), *lines] if room.gain > 1.02 else lines
+    return finding(id, share, title, input_facts(view) + hot_places(view, "loader"), lines)
+
+
+def _overlap(room: Capacity) -> str:
+    return f"one worker overlaps input with the step; expect at most {room.gain:.2f}x"
+
+
+def _own_code(view: RunView, share: float) -> Finding:
+    facts = input_facts(view) + hot_places(view, "input")
+    return finding(
+        "loader-in-process", share, "Batches are made in the training loop itself", facts,
+        ["move the making of batches into a Dataset and read it through DataLoader(..., "
+         "num_workers=2): it then overlaps with the step"],
+    )  # fmt: skip

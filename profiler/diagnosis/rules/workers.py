@@ -1,0 +1,112 @@
+"""Loader workers: too few, too slow, waiting for storage, or started again every epoch."""
+
+from __future__ import annotations
+
+from ..capacity import Capacity, advice, capacity
+from ..model import Clear, Judgement, RunView, Undecidable, evidence
+from ..text import duration, percent
+from .common import WORTH, finding, input_facts
+
+# Above this the CPUs are full, and a worker's wait is for a core rather than for storage.
+FULL_CPU = 0.85
+
+
+def _busy(view: RunView) -> bool:
+    return (view.host.cpu_share or 0.0) >= FULL_CPU
+
+
+def _room(view: RunView) -> Capacity | Judgement:
+    if view.shares.get("input", 0.0) < WORTH:
+        return Clear()
+    if view.workers is None:
+        return Undecidable("no batch was seen being made in a worker")
+    if view.workers.in_process:
+        return Clear()
+    return capacity(view) or Undecidable("steady steps")
+
+
+def storage(view: RunView) -> Judgement:
+    """Workers wait without using the CPU although cores are free."""
+    room = _room(view)
+    if not isinstance(room, Capacity):
+        return room
+    if room.batch_cpu_s is None:
+        return Undecidable("CPU time of the workers")
+    if not room.waits or _busy(view):
+        return Clear()
+    assert view.workers is not None
+    facts = input_facts(view)
+    if view.workers.disk_sleep_share:
+        facts.append(evidence(
+            f"workers were in disk sleep in {percent(view.workers.disk_sleep_share)} of samples",
+            "disk_sleep_share", view.workers.disk_sleep_share,
+        ))  # fmt: skip
+    if view.host.iowait_share is not None:
+        facts.append(evidence(
+            f"host I/O wait {percent(view.host.iowait_share)}", "iowait_share",
+            view.host.iowait_share,
+        ))  # fmt: skip
+    lines = advice(view, room)
+    lines.append("or read less often: larger shards, a local copy or cache, prefetch_factor above "
+                 "2; waiting costs no core, so workers beyond the core count still help")  # fmt: skip
+    return finding(
+        "storage", view.shares["input"], "Workers wait for reads, not for the CPU", facts, lines
+    )
+
+
+def too_few(view: RunView) -> Judgement:
+    """The workers together make fewer batches than the step uses, and cores are free."""
+    room = _room(view)
+    if not isinstance(room, Capacity):
+        return room
+    assert view.workers is not None
+    have = max(view.workers.count, (view.loader.num_workers or 0) if view.loader else 0)
+    if room.workers <= have or not room.helps:
+        return Clear()
+    facts = [*input_facts(view), evidence(
+        f"{have} workers make a batch every {duration(room.batch_s / have)}, a step without "
+        f"waiting takes {duration(room.work_s)}", "batch_interval_s", room.batch_s / have, "s",
+    )]  # fmt: skip
+    return finding(
+        "too-few-workers", view.shares["input"], f"{have} workers are too few for this step",
+        facts, advice(view, room),
+    )  # fmt: skip
+
+
+def decode(view: RunView) -> Judgement:
+    """Workers burn CPU and there is none left: samples have to get cheaper."""
+    room = _room(view)
+    if not isinstance(room, Capacity):
+        return room
+    if room.batch_cpu_s is None:
+        return Undecidable("CPU time of the workers")
+    if room.waits and not _busy(view):
+        return Clear()
+    return finding(
+        "decode-cpu", view.shares["input"], "Decoding and transforming samples takes the CPU",
+        input_facts(view), advice(view, room),
+    )  # fmt: skip
+
+
+def restart(view: RunView) -> Judgement:
+    """Workers are started again at every epoch."""
+    share = view.shares.get("input", 0.0)
+    starting = view.iterator_share
+    if starting is None:
+        return Undecidable("the start of loader iterators")
+    epochs = sum(1 for s in view.steady.steps if s.first_of_epoch)
+    loader = view.loader
+    if view.workers is None or view.workers.in_process or (loader and loader.persistent):
+        return Clear()
+    # It has to be most of the input to be its cause, and to have happened more than once
+    if share < WORTH or starting < share / 2 or epochs < 2:
+        return Clear()
+    each = starting * view.steady.duration_ns / epochs / 1e9
+    facts = [evidence(
+        f"{epochs} epochs start with {duration(each)} of waiting each, {percent(starting)} of the "
+        "time", "iterator_share", starting,
+    )]  # fmt: skip
+    return finding(
+        "worker-restart", starting, "Workers are started again every epoch", facts,
+        [f"DataLoader(..., persistent_workers=True): saves about {duration(each)} an epoch"],
+    )  # fmt: skip

@@ -1,0 +1,263 @@
+"""The queries behind a RunView, one function a table; aggregates are taken in SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .model import Ceilings, DeviceUse, Host, Job, OpRow, Workers
+
+if TYPE_CHECKING:
+    from .view import Reader
+
+Span = tuple[int, int]
+# Power cap, thermal and external slowdown bits of NVML's clock event reasons
+THROTTLE_BITS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+KEPT_POINTS = 400
+
+
+def _json(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    try:
+        found = json.loads(value) if isinstance(value, str) else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+RUN_COLUMNS = (
+    "id", "name", "command", "cwd", "host", "started_ns", "ended_ns", "exit_status", "state",
+    "tags", "note", "git_commit", "git_dirty", "environment", "settings", "quality",
+)  # fmt: skip
+
+
+def run_row(reader: Reader) -> dict[str, Any]:
+    rows = reader.rows(f"SELECT {', '.join(RUN_COLUMNS)} FROM run LIMIT 1")
+    if not rows:
+        return dict.fromkeys(RUN_COLUMNS)
+    found = dict(zip(RUN_COLUMNS, rows[0], strict=True))
+    for name in ("environment", "settings", "quality"):
+        found[name] = _json(found[name])
+    return found
+
+
+def processes(reader: Reader) -> list[dict[str, Any]]:
+    names = ("pid", "ppid", "role", "rank", "worker", "hooks", "spans", "spans_lost", "facts",
+             "started_ns", "ended_ns", "process")  # fmt: skip
+    found = []
+    for row in reader.rows(f"SELECT {', '.join(names)} FROM process"):
+        entry = dict(zip(names, row, strict=True))
+        facts = entry["facts"]
+        try:
+            parsed = json.loads(facts) if isinstance(facts, str) else facts
+        except ValueError:
+            parsed = []
+        listed = parsed if isinstance(parsed, list) else []
+        entry["facts"] = [f for f in listed if isinstance(f, dict)]
+        found.append(entry)
+    return found
+
+
+def ops(reader: Reader, pid: int | None) -> list[OpRow]:
+    """Captured operators of the critical process; of all processes when it has none."""
+    rows = reader.rows(
+        "SELECT pid, capture, steps, window_ns, name, phase, shapes, dtype, calls, flops, bytes, "
+        "time_ns FROM op"
+    )
+    mine = [r for r in rows if r[0] == pid]
+    return [
+        OpRow(c, s or 1, w or 0, n, p or "", sh or "", d, k or 1, f, b, t or 0)
+        for _, c, s, w, n, p, sh, d, k, f, b, t in (mine or rows)
+    ]
+
+
+def ceilings(reader: Reader) -> Ceilings | None:
+    """The ceilings the run was recorded with: table meta, else a device's details."""
+    for (value,) in reader.rows("SELECT value FROM meta WHERE key = 'calibration'"):
+        found = _ceilings(_json(value), "calibrated")
+        if found:
+            return found
+    for (details,) in reader.rows("SELECT details FROM device ORDER BY device"):
+        given = _json(details).get("ceilings")
+        if isinstance(given, dict):
+            found = _ceilings(given, str(given.get("source") or "datasheet"))
+            if found:
+                return found
+    return None
+
+
+def _ceilings(data: dict[str, Any], source: str) -> Ceilings | None:
+    flops = {k: float(v) for k, v in (data.get("flops") or {}).items() if _positive(v)}
+    moved = data.get("bytes_per_s")
+    if not flops or not _positive(moved):
+        return None
+    # Reading alone is faster than writing too; the better of the two is what memory can do
+    read = data.get("read_bytes_per_s")
+    best = max(float(moved or 0), float(read) if _positive(read) else 0.0)
+    vector = {k: float(v) for k, v in (data.get("vector_flops") or {}).items() if _positive(v)}
+    launch = data.get("launch_s")
+    notes = data.get("notes")
+    return Ceilings(
+        flops, best, vector, float(launch) if _positive(launch) else 1e-6, source,
+        tuple(str(n) for n in notes) if isinstance(notes, list) else (),
+    )  # fmt: skip
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def workers(reader: Reader, span: Span, procs: Sequence[dict[str, Any]]) -> Workers | None:
+    """How batches were made in the steady part; None when no batch was seen made."""
+    rows = reader.rows(
+        "SELECT worker >= 0, count(DISTINCT pid), count(*), avg(fetch_ns), avg(collate_ns), "
+        "avg(cpu_ns) FROM worker_batch WHERE t_ns BETWEEN ? AND ? GROUP BY 1 ORDER BY 3 DESC",
+        span,
+    )
+    if not rows:
+        return None
+    separate, count, batches, fetch, collate, cpu = rows[0]
+    use = _worker_processes(reader, span, procs) if separate else (None, None, None)
+    return Workers(
+        in_process=not separate, count=count, batches=batches, fetch_s=(fetch or 0) / 1e9,
+        collate_s=collate / 1e9 if collate is not None else None,
+        cpu_s=cpu / 1e9 if cpu is not None else None,
+        threads=use[0], cpu_cores=use[1], disk_sleep_share=use[2],
+    )  # fmt: skip
+
+
+def _worker_processes(
+    reader: Reader, span: Span, procs: Sequence[dict[str, Any]]
+) -> tuple[float | None, float | None, float | None]:
+    pids = [p["pid"] for p in procs if p["role"] == "worker"]
+    if not pids:
+        return None, None, None
+    marks = ", ".join(str(int(p)) for p in pids)
+    rows = reader.rows(
+        "SELECT avg(threads), avg(cpu_cores), avg(CASE WHEN state LIKE 'D%' OR state = "
+        f"'disk-sleep' THEN 1 ELSE 0 END) FROM process_sample WHERE pid IN ({marks}) "
+        "AND t_ns BETWEEN ? AND ?",
+        span,
+    )
+    return rows[0] if rows else (None, None, None)
+
+
+def host(reader: Reader, span: Span) -> Host:
+    row = reader.rows(
+        "SELECT count(*), avg(cpu_share), avg(iowait_share), avg(psi_cpu_share), "
+        "avg(psi_io_share), max(memory_total_bytes), "
+        "arg_max(memory_total_bytes - memory_used_bytes, t_ns), max(cgroup_memory_limit_bytes), "
+        "max(shm_used_bytes / nullif(shm_total_bytes, 0)), max(shm_total_bytes), "
+        "max(cgroup_cpu_quota_cores), avg(cgroup_throttled_share), max(len(cpu_core_share)) "
+        "FROM host_sample WHERE t_ns BETWEEN ? AND ?",
+        span,
+    )[0]
+    if not row[0]:
+        return Host(cpus=_cpus(reader, None, None))
+    return Host(
+        cpus=_cpus(reader, row[12], row[10]), samples=row[0], cpu_share=row[1],
+        iowait_share=row[2], psi_cpu_share=row[3], psi_io_share=row[4],
+        memory_total_bytes=row[5], memory_available_bytes=row[6], memory_limit_bytes=row[7],
+        shm_used_peak_share=row[8], shm_total_bytes=row[9], quota_cores=row[10],
+        throttled_share=row[11],
+    )  # fmt: skip
+
+
+def _cpus(reader: Reader, cores: int | None, quota: float | None) -> int | None:
+    rows = reader.rows("SELECT environment FROM run LIMIT 1")
+    environment = _json(rows[0][0]) if rows else {}
+    known = next(
+        (environment[k] for k in ("cpus_usable", "cpus", "cpu_count")
+         if isinstance(environment.get(k), int)), cores,
+    )  # fmt: skip
+    if known is not None and quota:
+        return max(1, min(int(known), int(quota)))
+    return int(known) if known is not None else None
+
+
+def job(reader: Reader, span: Span, procs: Sequence[dict[str, Any]], critical: int | None) -> Job:
+    """CPU and memory of the job's processes; the launcher's own is not in process_sample."""
+    sums = reader.rows(
+        "SELECT avg(cores) FROM (SELECT t_ns, sum(cpu_cores) AS cores FROM process_sample "
+        "WHERE t_ns BETWEEN ? AND ? GROUP BY t_ns)",
+        span,
+    )
+    peak = reader.rows(
+        "SELECT max(held) FROM (SELECT sum(coalesce(pss_bytes, rss_bytes)) AS held "
+        "FROM process_sample GROUP BY t_ns)"
+    )
+    main = critical
+    if main is None:
+        main = next((p["pid"] for p in procs if p["role"] in ("main", "rank")), None)
+    workers_ = [p["pid"] for p in procs if p["role"] == "worker"]
+    return Job(
+        cpu_cores=sums[0][0] if sums else None,
+        main_cpu_cores=_main_cores(reader, span, main),
+        peak_bytes=int(peak[0][0]) if peak and peak[0][0] is not None else None,
+        main_rss=_rss(reader, span, [main] if main is not None else []),
+        workers_rss=_rss(reader, span, workers_),
+        workers_died=_died(reader),
+    )  # fmt: skip
+
+
+def _main_cores(reader: Reader, span: Span, pid: int | None) -> float | None:
+    if pid is None:
+        return None
+    rows = reader.rows(
+        "SELECT avg(cpu_cores) FROM process_sample WHERE pid = ? AND t_ns BETWEEN ? AND ?",
+        (pid, *span),
+    )
+    return rows[0][0] if rows else None
+
+
+def _rss(reader: Reader, span: Span, pids: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    if not pids:
+        return ()
+    marks = ", ".join(str(int(p)) for p in pids)
+    rows = reader.rows(
+        "SELECT t_ns, sum(coalesce(pss_bytes, rss_bytes)) FROM process_sample "
+        f"WHERE pid IN ({marks}) AND t_ns BETWEEN ? AND ? GROUP BY t_ns ORDER BY t_ns",
+        span,
+    )
+    every = max(1, len(rows) // KEPT_POINTS)
+    return tuple((t, int(b)) for t, b in rows[::every] if b is not None)
+
+
+def _died(reader: Reader) -> tuple[str, ...]:
+    rows = reader.rows("SELECT data FROM event WHERE kind = 'worker-died' ORDER BY t_ns")
+    return tuple(str(_json(d).get("how") or _json(d).get("signal") or "unknown") for (d,) in rows)
+
+
+def events(reader: Reader) -> tuple[dict[str, Any], ...]:
+    rows = reader.rows("SELECT t_ns, kind, pid, rank, data FROM event ORDER BY t_ns LIMIT 1000")
+    return tuple(
+        {"t_ns": t, "kind": k, "pid": p, "rank": r, "data": _json(d)} for t, k, p, r, d in rows
+    )
+
+
+def device(reader: Reader, span: Span) -> DeviceUse:
+    """Means of the device counters, over the devices that the job used."""
+    devices = reader.rows("SELECT device, name, kind, memory_bytes FROM device ORDER BY device")
+    real = [d for d in devices if d[2] in ("gpu", "tpu")]
+    if not real:
+        return DeviceUse(name=devices[0][1] if devices else "")
+    row = reader.rows(
+        "SELECT count(*), avg(busy_share), avg(sm_share), avg(tensor_share), avg(dram_share), "
+        "avg(memory_busy_share), max(memory_used_bytes), max(memory_total_bytes), avg(power_w), "
+        f"avg(CASE WHEN (throttle_bits & {THROTTLE_BITS}) != 0 THEN 1.0 WHEN throttle_bits IS "
+        "NULL THEN NULL ELSE 0.0 END), max(energy_j) - min(energy_j) "
+        "FROM device_sample WHERE t_ns BETWEEN ? AND ? AND device IN "
+        "(SELECT device FROM device_sample GROUP BY device HAVING max(busy_share) > 0.02 "
+        "OR max(busy_share) IS NULL)",
+        span,
+    )[0]
+    if not row[0]:
+        return DeviceUse(kind="cpu", name="", samples=0)  # a device the job never touched
+    return DeviceUse(
+        kind=real[0][2], name=real[0][1] or "", samples=row[0], busy_share=row[1],
+        sm_share=row[2], tensor_share=row[3], dram_share=row[4], memory_busy_share=row[5],
+        memory_peak_bytes=row[6], memory_total_bytes=row[7] or real[0][3], power_w=row[8],
+        throttled_share=row[9], energy_j=row[10],
+    )  # fmt: skip

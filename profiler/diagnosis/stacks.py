@@ -1,0 +1,123 @@
+"""What the training thread was doing, from its sampled stacks: for time that no span covers.
+
+A stack is read from its innermost frame outwards; the first frame that says something decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from .model import StackShares
+
+_FRAME = re.compile(r"^(?P<function>.*) \((?P<file>.*?)(?::(?P<line>\d+))?\)$")
+
+# By module path; the order matters: a pickle inside torch.save is a checkpoint
+_LIBRARIES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("loader", re.compile(r"torch/utils/data/|torchdata/|/accelerate/data_loader")),
+    ("checkpoint", re.compile(
+        r"torch/serialization|torch/distributed/checkpoint|safetensors|(^|/)pickle\.py"
+        r"|numpy/lib/.*(npyio|format)|joblib/numpy_pickle")),
+    ("logging", re.compile(
+        r"/wandb/|/mlflow/|tensorboard|/tqdm/|(^|/)logging/|/matplotlib/|/rich/|/neptune/|/clearml/")),
+    ("input", re.compile(
+        r"/PIL/|/cv2/|/imageio|(^|/)(zlib|gzip|bz2|lzma|zipfile|tarfile|csv|socket|ssl|tempfile)(\.py|/)"
+        r"|(^|/)json/|/h5py/|/pandas/|/pyarrow/|/datasets/|/webdataset/|torchvision/(transforms|io)"
+        r"|torchaudio|/requests/|urllib|/boto|/fsspec/|/s3fs/|/tokenizers/|/albumentations/"
+        r"|transformers/.*(tokeniz|image_process)|/librosa/|/soundfile|/nltk/|/spacy/")),
+    ("model", re.compile(
+        r"torch/(nn|autograd|optim|_tensor|amp|_dynamo|_inductor|fx|functional|_ops|_compile)")),
+)  # fmt: skip
+_FUNCTIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("checkpoint", re.compile(r"checkpoint|save_(model|state|ckpt|weights)|^save$|ckpt", re.I)),
+    ("evaluation", re.compile(r"^_*(eval|evaluate|validate|validation|test|compute_metrics)", re.I)),
+    ("model", re.compile(r"^(forward|backward|__call__|_call_impl|loss_fn|.*_loss|criterion)$")),
+    ("logging", re.compile(r"^_*(log|write_summary|report|print)(_|$)|log_metrics|add_scalar", re.I)),
+    ("input", re.compile(
+        r"load|batch|read|decode|fetch|sample|augment|tokeni|collat|preprocess|transform|dataset"
+        r"|getitem|crop|resize|parse|make_data|get_data|data_gen|generator|stream|shard|download"
+        r"|prepare|minibatch", re.I)),
+)  # fmt: skip
+_HIDDEN = re.compile(r"<frozen|importlib|threading\.py|runpy\.py|contextlib\.py|_contextlib\.py")
+
+
+def parse(frame: str) -> tuple[str, str, str]:
+    """(function, file, line) of "function (file:line)"."""
+    match = _FRAME.match(frame.strip())
+    if match is None:
+        return frame.strip(), "", ""
+    return match["function"], match["file"], match["line"] or ""
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file or "/lib/python3" in file or not file
+
+
+def classify(frames: str) -> tuple[str, str]:
+    """(category, the innermost frame of the user's own code as "file:line function").
+
+    Categories: loader, input, model, logging, checkpoint, evaluation, user (the user's own code
+    that no name tells more about).
+    """
+    parsed = [parse(frame) for frame in frames.split(";")]
+    category = "user"
+    for function, file, _ in reversed(parsed):
+        if _HIDDEN.search(file):
+            continue
+        found = _of_frame(function, file)
+        if found:
+            category = found
+            break
+    if any(_LIBRARIES[0][1].search(file) for _, file, _ in parsed):
+        category = "loader"
+    elif category in ("input", "user", "model"):
+        category = _outer(parsed) or category
+    place = ""
+    for function, file, line in reversed(parsed):
+        if not _is_library(file):
+            place = f"{file}:{line} {function}" if line else f"{file} {function}"
+            break
+    return category, place
+
+
+def _of_frame(function: str, file: str) -> str | None:
+    for category, pattern in _LIBRARIES:
+        if pattern.search(file):
+            return category
+    if _is_library(file):
+        return None
+    for category, pattern in _FUNCTIONS:
+        if pattern.search(function):
+            return category
+    return None
+
+
+def _outer(parsed: list[tuple[str, str, str]]) -> str | None:
+    """Evaluation, checkpoint and logging own what they call: `save` inside, a forward inside."""
+    for function, file, _ in parsed:
+        if _is_library(file):
+            continue
+        for category, pattern in _FUNCTIONS[:2]:
+            if pattern.search(function):
+                return category
+    return None
+
+
+def summarise(rows: Iterable[tuple[str, int]]) -> StackShares:
+    """Shares by category and the places they come from, of (frames, samples) rows."""
+    counts: Counter[str] = Counter()
+    places: dict[str, Counter[str]] = defaultdict(Counter)
+    for frames, samples in rows:
+        category, place = classify(frames)
+        counts[category] += samples
+        if place:
+            places[category][place] += samples
+    total = sum(counts.values())
+    if not total:
+        return StackShares()
+    hot = {
+        category: [(place, n / counts[category]) for place, n in found.most_common(5)]
+        for category, found in places.items()
+    }
+    return StackShares(total, {k: n / total for k, n in counts.items()}, hot)

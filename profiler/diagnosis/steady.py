@@ -1,0 +1,42 @@
+"""Finds the steady part of a run from its step times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .model import Steady, Step
+from .statistics import quantile
+
+RUN = 5  # steps that have to look alike before warm-up counts as over
+SLOWER = 1.25  # a warm-up step is at least this much slower than the usual step
+MOST_STEPS = 200  # warm-up is not searched for beyond this step, nor beyond a quarter of the run
+
+
+def find(steps: Sequence[Step]) -> Steady:
+    """Steps after warm-up, without captured ones.
+
+    The first step always goes: allocations, first compilation and the start of the workers are in
+    it. More go while a run of steps is clearly slower than the later part of the run and than
+    that part's own scatter; a run that checkpoints every other step is not warm-up.
+    """
+    plain = [s for s in steps if not s.captured and s.duration_ns > 0]
+    captured = tuple(s for s in steps if s.captured)
+    if len(plain) < 2:
+        return Steady(steps=(), warmup=len(plain), captured=captured)
+    drop = 1 + _slow_start([s.duration_ns for s in plain[1:]])
+    return Steady(steps=tuple(plain[drop:]), warmup=drop, captured=captured)
+
+
+def _slow_start(durations: list[int]) -> int:
+    count = len(durations)
+    if count < 3 * RUN:
+        return 0
+    later = durations[count // 3 :]
+    usual = quantile(later, 0.5) or 0.0
+    high = quantile(later, 0.9) or 0.0
+    limit = max(usual * SLOWER, high)
+    for at in range(min(MOST_STEPS, count // 4) + 1):
+        window = durations[at : at + RUN]
+        if durations[at] <= limit and (quantile(window, 0.5) or 0.0) <= limit:
+            return at
+    return 0  # it never settles: judged as it is

@@ -1,0 +1,287 @@
+"""The verdict: which share limits the run, why, how sure that is, and what speaks against it.
+
+Statistics (docs/decisions.md has the reasons): the margin between the largest share and the next
+is compared with its jackknife error over contiguous blocks of steps. 20 steady steps are the rule;
+from 8 on the margin may speak for itself when it exceeds the 99.9 % t-quantile for so few blocks
+and every quarter of the run agrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..report import Confidence, Evidence, Finding, Verdict
+from . import shares, windows
+from .model import RunView, Undecidable, evidence, speedup_limit
+from .rules import RULES, Listed
+from .statistics import T_999, blocks, jackknife_error
+from .text import percent
+
+ENOUGH_STEPS, FEWEST_STEPS = 20, 8
+CLEAR_MARGIN = 0.15  # of wall time, for high confidence
+LEAST_MARGIN = 0.02  # less is no difference worth a verdict
+NOISE_TIMES = 2.0  # standard errors below which a margin is noise
+STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
+COVERED = 0.7  # of captured operator time with known work
+CAPTURE_COST = 0.5  # of the captured step, from which its split is only roughly right
+SPLIT = ("compute", "memory", "host")
+ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
+
+NAMES = {
+    "input": "waiting for data", "transfer": "copies between host and device",
+    "compute": "arithmetic", "memory": "memory traffic", "host": "Python and dispatch",
+    "communication": "waiting for other ranks", "checkpoint": "saving checkpoints",
+    "logging": "logging", "evaluation": "evaluation", "other": "time that could not be split",
+}  # fmt: skip
+
+
+@dataclass
+class _Doubts:
+    """What holds the confidence down."""
+
+    cap: Confidence = "high"
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, cap: Confidence, text: str) -> None:
+        self.cap = ORDER[min(ORDER.index(self.cap), ORDER.index(cap))]
+        self.texts.append(text)
+
+
+def judge(view: RunView, fired: Fired) -> Verdict:
+    """The verdict of a run; `fired` in the order of RULES."""
+    count = len(view.steady.steps)
+    if count < FEWEST_STEPS:
+        return _inconclusive(view, _too_short(view), [])
+    ranked = sorted(
+        ((v, k) for k, v in view.shares.items() if k != "evaluation"), reverse=True
+    )  # fmt: skip
+    (top, name), (next_share, next_name) = ranked[0], ranked[1]
+    if name == "other":
+        return _inconclusive(view, _unsplit(view), _share_facts(view))
+    margin, error = top - next_share, _margin_error(view, name, next_name)
+    agree = _agreement(view, name)
+    noise = T_999[min(count, len(T_999)) - 1] if count < ENOUGH_STEPS else NOISE_TIMES
+    few = count < ENOUGH_STEPS and agree < 1.0
+    if margin < noise * error or margin < LEAST_MARGIN or few:
+        if not (name in SPLIT and next_name in SPLIT and not few):
+            return _inconclusive(view, _too_close(name, next_name, margin, error, count),
+                                 _share_facts(view))  # fmt: skip
+    doubts = _doubts(view, name, next_name, margin, error, agree)
+    return _verdict(view, name, top, next_name, next_share, doubts, fired)
+
+
+def _verdict(
+    view: RunView, name: str, top: float, next_name: str, next_share: float, doubts: _Doubts,
+    fired: Fired,
+) -> Verdict:  # fmt: skip
+    bottleneck = windows.BOTTLENECK_OF[name]
+    cause, why = _cause(name, fired)
+    facts = [evidence(
+        f"{NAMES[name]} takes {percent(top)} of {len(view.steady.steps)} steady steps",
+        f"{name}_share", top,
+    )]  # fmt: skip
+    facts += why.evidence if why else []
+    if name in SPLIT and view.split is not None:
+        facts.append(evidence(_split_text(view), "memory_or_compute", "captured operators"))
+    against = [f"{NAMES[next_name]} is next with {percent(next_share)}", *doubts.texts]
+    evaluation = view.shares.get("evaluation", 0.0)
+    if evaluation > top:
+        against.insert(0, f"evaluation takes {percent(evaluation)}: this is of the training part")
+    return Verdict(
+        bottleneck=bottleneck, confidence=doubts.cap, headline=_headline(name, top, why, evaluation),
+        cause=cause, evidence=_unique(facts), speedup_limit=speedup_limit(top), against=against,
+    )  # fmt: skip
+
+
+def _headline(name: str, share: float, why: Finding | None, evaluation: float) -> str:
+    bottleneck = windows.BOTTLENECK_OF[name]
+    text = f"{bottleneck.capitalize()}: {percent(share)} of the time is {NAMES[name]}"
+    if why is not None:
+        text += f"; {why.title[0].lower()}{why.title[1:]}"
+    if evaluation > share:
+        text = f"Evaluation takes {percent(evaluation)} of the time; the training part is " + (
+            text[0].lower() + text[1:]
+        )
+    return text + "."
+
+
+def _split_text(view: RunView) -> str:
+    split = view.split
+    assert split is not None and view.ceilings is not None
+    gemm = view.ceilings.flops.get(split.dtype or "fp32") or view.ceilings.flops.get("fp32", 0.0)
+    return (
+        f"of the step's work {percent(split.compute)} is limited by arithmetic, "
+        f"{percent(split.memory)} by memory, {percent(split.host)} is dispatch and Python "
+        f"(captured operators against {gemm / 1e9:.0f} GFLOP/s and "
+        f"{view.ceilings.bytes_per_s / 1e9:.0f} GB/s, {view.ceilings.source})"
+    )
+
+
+Fired = list[tuple[Listed, Finding]]
+
+
+def _cause(name: str, fired: Fired) -> tuple[str | None, Finding | None]:
+    """The first finding, in the order of RULES, that explains this share."""
+    bottleneck = windows.BOTTLENECK_OF[name]
+    for listed, found in fired:
+        cause = listed.cause or found.id
+        if listed.bottleneck != bottleneck:
+            continue
+        if bottleneck == "host-bound" and (cause == "logging") != (name == "logging"):
+            continue
+        return (None if bottleneck == "checkpoint-bound" else cause), found
+    return None, None
+
+
+def fire(view: RunView) -> tuple[Fired, list[str]]:
+    """(what fired, what could not be told) of all rules."""
+    fired: Fired = []
+    missing: list[str] = []
+    for listed in RULES:
+        judged = listed.judge(view)
+        if isinstance(judged, Finding):
+            fired.append((listed, judged))
+        elif isinstance(judged, Undecidable):
+            missing.append(judged.missing)
+    return fired, list(dict.fromkeys(missing))
+
+
+# --- how sure ------------------------------------------------------------------------------------
+
+
+def _margin_error(view: RunView, name: str, other: str) -> float:
+    steps = view.steady.steps
+    parts = [shares.totals(steps[a:b]) for a, b in blocks(len(steps))]
+
+    def margin(sums: list[float]) -> float:
+        found, _, _ = shares.divide(sums, view.division)
+        return found.get(name, 0.0) - found.get(other, 0.0)
+
+    return jackknife_error(parts, margin)
+
+
+def _agreement(view: RunView, name: str) -> float:
+    """Part of the run's windows (quarters of a short run) whose largest share is this one."""
+    steps = view.steady.steps
+    cuts: Sequence[Sequence[object]] = windows.cut(steps)
+    if len(cuts) < 4:
+        cuts = [steps[a:b] for a, b in blocks(len(steps), 4)]
+    tops = [
+        windows.largest(shares.divide(shares.totals(c), view.division)[0])[0]  # type: ignore[arg-type]
+        for c in cuts
+    ]
+    return sum(t == name for t in tops) / len(tops)
+
+
+def _doubts(
+    view: RunView, name: str, other: str, margin: float, error: float, agree: float
+) -> _Doubts:
+    doubts = _Doubts()
+    count = len(view.steady.steps)
+    sigmas = margin / error if error > 0 else float("inf")
+    if sigmas < T_999[min(count, len(T_999)) - 1]:
+        doubts.add("low", f"the margin of {percent(margin)} is only {sigmas:.1f} standard errors")
+    if margin < CLEAR_MARGIN:
+        doubts.add("medium", f"the margin to the next is {percent(max(0.0, margin))}")
+    if count < ENOUGH_STEPS:
+        if count < 12:
+            doubts.add("medium", f"only {count} steady steps")
+        else:
+            doubts.texts.append(f"only {count} steady steps, all alike")
+    if agree < STABLE_WINDOWS:
+        cap: Confidence = "medium" if agree >= 0.5 else "low"
+        doubts.add(cap, f"only {percent(agree)} of the windows say the same on their own")
+    if name in SPLIT:
+        _split_doubts(view, name, other, margin, doubts)
+    if name == "input" and view.input_by_stacks > view.shares["input"] / 2:
+        doubts.add("medium", "the loop has no DataLoader: input was told from stacks alone")
+    if not view.on_cpu:
+        _device_doubts(view, doubts)
+    if view.shares.get("other", 0.0) > margin:
+        doubts.add("low", f"{percent(view.shares['other'])} of the time could not be split")
+    lost = {"forward", "backward"} - view.observed
+    if lost and name == "host" and not view.has_capture:
+        doubts.add("low", "forward and backward were not observed")
+    return doubts
+
+
+def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _Doubts) -> None:
+    split = view.split
+    if split is None:
+        return
+    if not split.stable and other in SPLIT:
+        doubts.add("low" if margin < CLEAR_MARGIN else "medium",
+                   "ceilings off by half would change the answer")  # fmt: skip
+    if split.covered < COVERED:
+        doubts.add(
+            "low", f"only {percent(split.covered)} of operator time has known FLOPs or bytes"
+        )
+    if split.overhead > CAPTURE_COST:
+        doubts.add("medium", f"the capture itself cost {percent(split.overhead)} of its step")
+    if view.ceilings is not None and name == "memory":
+        doubts.texts += list(n for n in view.ceilings.notes if "cache" in n)
+
+
+def _device_doubts(view: RunView, doubts: _Doubts) -> None:
+    use = view.device
+    if use.busy_share is None:
+        doubts.add("low", "the device's utilisation could not be read")
+    elif use.dram_share is None and use.tensor_share is None:
+        doubts.add("medium", "no counters of memory and arithmetic on this device")
+
+
+# --- inconclusive --------------------------------------------------------------------------------
+
+
+def _inconclusive(view: RunView, why: str, facts: list[Evidence]) -> Verdict:
+    return Verdict(
+        bottleneck="inconclusive", confidence="low", headline=why, cause=None, evidence=facts,
+        speedup_limit=None, against=[],
+    )  # fmt: skip
+
+
+def _too_short(view: RunView) -> str:
+    count = len(view.steady.steps)
+    if not view.steps:
+        reason = next((n for n in view.notes if n), None)
+        return "No steps were seen" + (f": {reason}." if reason else
+               ": no PyTorch training or inference loop ran with the hooks.")  # fmt: skip
+    return (
+        f"Only {count} steady steps (of {len(view.steps)}): at least {FEWEST_STEPS} are needed, "
+        f"{ENOUGH_STEPS} for a sure answer; let the job run longer."
+    )
+
+
+def _unsplit(view: RunView) -> str:
+    share = percent(view.shares["other"])
+    if not view.on_cpu:
+        return f"{share} of the time is spent on the device, but nothing says whether memory or " \
+            "arithmetic limits it: no hardware counters and no operator capture."  # fmt: skip
+    if not view.has_capture:
+        return f"{share} of the time is the step's own work, but no operators were captured to " \
+            "split it: run with --capture auto, or ask for one with `accelprof capture`."  # fmt: skip
+    if view.ceilings is None:
+        return f"{share} of the time is the step's own work, but this machine's ceilings are not " \
+            "known: run `accelprof calibrate` with the job's Python, then the job again."  # fmt: skip
+    return f"{share} of the time is in operators whose FLOPs and bytes are not known."
+
+
+def _too_close(name: str, other: str, margin: float, error: float, count: int) -> str:
+    return (
+        f"{NAMES[name].capitalize()} leads {NAMES[other]} by {percent(max(0.0, margin))} of the "
+        f"time, within the noise ({percent(error)} standard error over {count} steady steps); "
+        "a longer run may tell."
+    )
+
+
+def _share_facts(view: RunView) -> list[Evidence]:
+    ranked = sorted(view.shares.items(), key=lambda kv: -kv[1])
+    return [
+        evidence(f"{NAMES[k]}: {percent(v)}", f"{k}_share", v) for k, v in ranked[:4] if v > 0.01
+    ]
+
+
+def _unique(facts: Sequence[Evidence]) -> list[Evidence]:
+    seen: set[str] = set()
+    return [f for f in facts if not (f.metric in seen or seen.add(f.metric))]  # type: ignore[func-returns-value]

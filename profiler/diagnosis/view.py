@@ -1,0 +1,213 @@
+"""Reads a run once into a RunView. All queries of the diagnosis stand here and in sources.py."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ...hooks import wire
+from . import roofline, shares, sources, stacks, steady
+from .model import (
+    PHASES,
+    STEP_COLUMNS,
+    Loader,
+    OpRow,
+    RunView,
+    StackShares,
+    Steady,
+    Step,
+)  # fmt: skip
+
+
+class Reader(Protocol):
+    """What the diagnosis needs of storage's RunReader."""
+
+    def rows(self, sql: str, params: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+def load(reader: Reader, now_ns: int) -> RunView:
+    """Everything a rule needs, of a live, finished, hookless or empty run."""
+    run = sources.run_row(reader)
+    processes = sources.processes(reader)
+    by_rank = _steps_by_rank(reader)
+    ranks = {pid: steady.find(found) for pid, found in by_rank.items()}
+    critical = _critical(ranks)
+    part = ranks.get(critical, Steady()) if critical is not None else Steady()
+    span = _span(part, run, now_ns)
+    facts = _facts(processes, critical)
+    ceilings = sources.ceilings(reader)
+    view = RunView(
+        run=run, steps=tuple(by_rank.get(critical, ())) if critical is not None else (),
+        steady=part, shares={}, observed=_observed(by_rank.get(critical, ()), facts),
+        split=None, ceilings=ceilings,
+        loaders=_loaders(facts), optimizers=_all(facts, wire.FACT_OPTIMIZER),
+        roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
+        host=sources.host(reader, span), job=sources.job(reader, span, processes, critical),
+        device=sources.device(reader, span),
+        stacks=_stacks(reader, span, critical), ranks=_rank_rows(ranks, by_rank),
+        events=sources.events(reader), notes=_notes(facts), now_ns=now_ns,
+    )  # fmt: skip
+    return with_shares(view, sources.ops(reader, critical))
+
+
+def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
+    """The view with captured operators and shares worked in; pure."""
+    steps = view.steady.steps
+    if not steps:
+        return view
+    division = shares.Division(None, view.device, view.stacks, bool(view.loaders), None)
+    sums = shares.totals(steps)
+    before, _, _ = shares.divide(sums, division)
+    total = sum(sums) or 1.0
+    loose = {name: sums[shares.RAW.index(name)] for name in ("work", "before_forward", "uncovered")}
+    moved = sum(
+        before[n] - sums[shares.RAW.index(n)] / total
+        for n in ("input", "logging", "checkpoint", "evaluation")
+    ) if view.on_cpu else 0.0  # fmt: skip
+    work_s = (sum(loose.values()) / total - moved) * (view.step_s or 0.0)
+    split = roofline.split(ops, view.ceilings, work_s) if view.ceilings else None
+    division = replace(division, split=split, memory_fraction=_memory_fraction(view, split))
+    found, by_stacks, unexplained = shares.divide(sums, division)
+    duration = view.steady.duration_ns or 1
+    return replace(
+        view, split=split, shares=found, input_by_stacks=by_stacks, uncovered_share=unexplained,
+        iterator_share=_column_share(steps, "iterator_ns", duration),
+        gc_share=_column_share(steps, "gc_ns", duration),
+        division=division, matrix_rows=roofline.matrix_rows(ops), has_capture=bool(ops),
+    )  # fmt: skip
+
+
+def _memory_fraction(view: RunView, split: Any) -> float | None:
+    """Of device-busy time, the part that memory limits: counters first, then captured operators."""
+    use = view.device
+    if use.dram_share is not None and (use.tensor_share is not None or use.sm_share is not None):
+        arithmetic = max(use.tensor_share or 0.0, (use.sm_share or 0.0) * 0.5)
+        both = use.dram_share + arithmetic
+        return use.dram_share / both if both > 0 else None
+    if split is not None and split.compute + split.memory > 0:
+        return float(split.memory / (split.compute + split.memory))
+    if use.memory_busy_share is not None and use.busy_share:
+        # The memory controller's busy time is a proxy: above half of the kernels' time it limits
+        return min(1.0, use.memory_busy_share / use.busy_share)
+    return None
+
+
+def _column_share(steps: Sequence[Step], column: str, duration: int) -> float | None:
+    values = [getattr(s, column) for s in steps]
+    known = [v for v in values if v is not None]
+    return sum(known) / duration if known else None
+
+
+# --- pieces ------------------------------------------------------------------------------------
+
+
+def _steps_by_rank(reader: Reader) -> dict[int, list[Step]]:
+    found: dict[int, list[Step]] = defaultdict(list)
+    for row in reader.rows(f"SELECT {STEP_COLUMNS} FROM step ORDER BY t_ns"):
+        step = Step._make(row)
+        found[step.pid].append(step)
+    return dict(found)
+
+
+def _critical(ranks: dict[int, Steady]) -> int | None:
+    """The slowest path: of the processes that made most of the steps, the one that waits least
+    for the others."""
+    if not ranks:
+        return None
+    most = max(len(s.steps) for s in ranks.values())
+    peers = {pid: s for pid, s in ranks.items() if len(s.steps) * 2 >= most}
+
+    def own_time(part: Steady) -> float:
+        waits = sum(s.collective_ns or 0 for s in part.steps)
+        return (part.duration_ns - waits) / max(1, len(part.steps))
+
+    return max(peers, key=lambda pid: own_time(peers[pid]))
+
+
+def _span(part: Steady, run: dict[str, Any], now_ns: int) -> tuple[int, int]:
+    """From and to, UTC ns, of what is judged: the steady steps, else the whole run."""
+    if part.steps:
+        last = part.steps[-1]
+        return part.steps[0].t_ns, last.t_ns + last.duration_ns
+    return run.get("started_ns") or 0, run.get("ended_ns") or now_ns
+
+
+def _observed(steps: Sequence[Step], facts: Sequence[dict[str, Any]]) -> frozenset[str]:
+    """Phases that a hook saw at least once in the critical process."""
+    seen = {
+        phase for phase in PHASES
+        if any(getattr(s, f"{phase}_ns") is not None for s in steps)
+    }  # fmt: skip
+    return frozenset(seen)
+
+
+def _facts(processes: Sequence[dict[str, Any]], critical: int | None) -> list[dict[str, Any]]:
+    chosen = [p for p in processes if p["pid"] == critical] or [
+        p for p in processes if p["role"] in ("main", "rank")
+    ]
+    return [fact for p in chosen for fact in p["facts"]]
+
+
+def _all(facts: Sequence[dict[str, Any]], kind: str) -> tuple[dict[str, Any], ...]:
+    return tuple(f for f in facts if f.get("k") == kind)
+
+
+def _loaders(facts: Sequence[dict[str, Any]]) -> tuple[Loader, ...]:
+    def number(value: Any) -> int | None:
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    return tuple(
+        Loader(
+            num_workers=number(f.get("num_workers")), batch_size=number(f.get("batch_size")),
+            prefetch=number(f.get("prefetch")),
+            persistent=f.get("persistent") if isinstance(f.get("persistent"), bool) else None,
+            context=str(f["context"]) if f.get("context") else None,
+            length=number(f.get("length")), where=str(f["where"]) if f.get("where") else None,
+        )
+        for f in _all(facts, wire.FACT_LOADER)
+    )  # fmt: skip
+
+
+def _notes(facts: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    notes = [str(f.get("text")) for f in _all(facts, wire.FACT_NOTE) if f.get("text")]
+    notes += [
+        f"hook {f.get('hook')} switched itself off: {f.get('error')}"
+        for f in _all(facts, wire.FACT_HOOK_OFF)
+    ]
+    return tuple(dict.fromkeys(notes))
+
+
+def _stacks(reader: Reader, span: tuple[int, int], pid: int | None) -> StackShares:
+    rows = reader.rows(
+        "SELECT pid, thread, frames, sum(samples) FROM stack WHERE t_ns BETWEEN ? AND ? "
+        "GROUP BY ALL ORDER BY 4 DESC LIMIT 5000",
+        span,
+    )
+    mine = [r for r in rows if pid is None or r[0] == pid]
+    by_thread: Counter[str] = Counter()
+    for _, thread, _, samples in mine:
+        by_thread[thread] += samples
+    main = [t for t in by_thread if t and "main" in t.lower()]
+    chosen = main[0] if main else (by_thread.most_common(1)[0][0] if by_thread else None)
+    return stacks.summarise((f, int(n)) for _, t, f, n in mine if t == chosen)
+
+
+def _rank_rows(
+    ranks: dict[int, Steady], steps: dict[int, list[Step]]
+) -> tuple[dict[str, Any], ...]:
+    rows = []
+    for pid, part in ranks.items():
+        count = len(part.steps)
+        if not count and len(ranks) > 1:
+            continue
+        duration = part.duration_ns or 1
+        sums = dict(zip(shares.RAW, shares.totals(part.steps), strict=True))
+        rows.append({
+            "rank": steps[pid][0].rank, "pid": pid, "steps": len(steps[pid]),
+            "step_ms": duration / count / 1e6 if count else None,
+            "input_share": sums["input"] / duration if count else None,
+            "communication_share": sums["communication"] / duration if count else None,
+        })  # fmt: skip
+    return tuple(sorted(rows, key=lambda r: (r["rank"] is None, r["rank"] or 0)))
