@@ -1,0 +1,157 @@
+"""The verdict card: what a run prints at its end. Made to be pasted into a ticket.
+
+At most `width` columns, about 16 lines, and readable without colour: the bar's fills differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ..report import Report
+from . import content, phases
+from .plain import clean, fit, wrap
+from .plain import width as cells_of
+
+MIN_WIDTH = 40
+_LABEL = 9  # cells of the left column
+_ASCII = str.maketrans(
+    {"█": "I", "▓": "C", "▒": "M", "░": "H", "≈": "T", "×": "N", "#": "K", "=": "L", "~": "E",
+     "·": "-", "─": "-", "…": "~", "µ": "u", "–": "-", "■": "*"}
+)  # fmt: skip
+
+
+def render_card(
+    report: Report, colour: bool, width: int = 80, *, folder: Path | None = None
+) -> str:
+    """The card as text that ends in a newline. `folder`: the run's, when not in the library."""
+    width = max(MIN_WIDTH, width)
+    paint = _Paint(colour)
+    lines = [_title(report, width, paint), _verdict(report, paint, width)]
+    lines += wrap(content.headline(report), width, 2)
+    if report.time.shares:
+        lines += ["", _bar(report.time.shares, width, paint)]
+        lines += _legend(report.time.shares, width, paint)
+    lines += ["", *_labelled("steps", [" · ".join(content.steps(report))], width, paint, 2)]
+    lines += _labelled("because", _because(report), width, paint, 3)
+    lines += _changes(report, width, paint)
+    lines += _labelled("gaps", _gaps(report), width, paint, 2)
+    where = content.short_path(content.folder_of(report, folder))
+    lines += _path("run", where, width, paint)
+    lines += _path("more", content.report_command(report, folder), width, paint)
+    return "\n".join(lines) + "\n"
+
+
+def to_ascii(card: str) -> str:
+    """The card for a terminal that has no Unicode."""
+    return card.translate(_ASCII).encode("ascii", "replace").decode()
+
+
+class _Paint:
+    """SGR sequences, or nothing."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __call__(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.on and text else text
+
+    def share(self, text: str, name: str, *, bold: bool = False) -> str:
+        return self(text, f"{'1;' if bold else ''}38;5;{phases.LOOKS[name].ansi}")
+
+    def dim(self, text: str) -> str:
+        return self(text, "2")
+
+
+def _title(report: Report, width: int, paint: _Paint) -> str:
+    end = content.ending(report)
+    room = width - len(end) - len("accelprof:   ─  ")
+    name = fit(clean(report.run.name) or "run", max(4, room))
+    line = "─" * max(1, width - cells_of(name) - len(end) - len("accelprof:   ") - 1)
+    return f"accelprof: {paint(name, '1')} {paint.dim(line)} {end}"
+
+
+def _verdict(report: Report, paint: _Paint, width: int) -> str:
+    verdict = report.verdict
+    name = phases.SHARE_OF_BOTTLENECK.get(verdict.bottleneck, "other")
+    rest = f"{verdict.confidence} confidence"
+    if verdict.cause:
+        rest += f" · cause: {clean(verdict.cause)}"
+    head = verdict.bottleneck.upper()
+    return f"{paint.share(head, name, bold=True)}  {fit(rest, width - len(head) - 2)}"
+
+
+def _bar(shares: Mapping[str, float], width: int, paint: _Paint) -> str:
+    found = phases.largest_first(shares)
+    widths = phases.cells([value for _, value in found], width)
+    return "".join(
+        paint.share(("█" if paint.on else phases.LOOKS[name].fill) * cells, name)
+        for (name, _), cells in zip(found, widths, strict=True)
+    )
+
+
+def _legend(shares: Mapping[str, float], width: int, paint: _Paint) -> Iterator[str]:
+    line, used = "", 0
+    for name, value in phases.largest_first(shares, at_least=0.005):
+        mark = "■" if paint.on else phases.LOOKS[name].fill
+        text = f" {name} {content.figures.share(value)}"
+        gap = "   " if used else ""
+        if used + len(gap) + 1 + len(text) > width:
+            yield line
+            line, used, gap = "", 0, ""
+        line += gap + paint.share(mark, name) + text
+        used += len(gap) + 1 + len(text)
+    yield line
+
+
+def _because(report: Report) -> list[str]:
+    evidence = [clean(item.text) for item in report.verdict.evidence]
+    return evidence or [clean(text) for text in report.verdict.against[:1]]
+
+
+def _gaps(report: Report) -> list[str]:
+    found = content.doubts(report)
+    if missing := len(content.gaps(report)):
+        found.append(content.figures.count(missing, "reading") + " missing, see the report")
+    return ["; ".join(found)] if found else []
+
+
+def _changes(report: Report, width: int, paint: _Paint) -> Iterator[str]:
+    for at, change in enumerate(content.changes(report)[:2]):
+        text = change.text + (f" ({change.worth})" if change.worth else "")
+        lines = wrap(text, width - _LABEL - 3)
+        if len(lines) > 2:
+            worth = f" ({change.worth})" if change.worth else ""
+            room = width - _LABEL - 3 - len(worth)
+            lines = [lines[0], fit(" ".join(lines[1:]), room) + worth]
+        for line_at, line in enumerate(lines):
+            label = "change" if at == line_at == 0 else ""
+            number = f"{at + 1}. " if line_at == 0 else "   "
+            yield paint.dim(label.ljust(_LABEL)) + number + line
+
+
+def _labelled(label: str, items: list[str], width: int, paint: _Paint, most: int) -> Iterator[str]:
+    """Items beside a label in at most `most` lines; an item that does not fit whole waits for
+    the report, only the first is cut rather than left out."""
+    left = most
+    for at, item in enumerate(items):
+        lines = wrap(item, width - _LABEL)
+        if len(lines) > left:
+            if at:
+                continue
+            lines = wrap(item, width - _LABEL, left)
+        left -= len(lines)
+        for line in lines:
+            yield paint.dim(label.ljust(_LABEL)) + line
+            label = ""
+
+
+def _path(label: str, text: str, width: int, paint: _Paint) -> Iterator[str]:
+    """A path or a command whole, in pieces when it is longer than the line: never cut."""
+    room = width - _LABEL
+    while text:
+        piece = text[:room]
+        while cells_of(piece) > room:
+            piece = piece[:-1]
+        yield paint.dim(label.ljust(_LABEL)) + piece
+        text, label = text[len(piece) :], ""

@@ -1,0 +1,140 @@
+"""What a report shows and in which order: the choices that every format shares.
+
+Nothing here judges: orders and words follow from fields of the Report.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from ...storage import library
+from ..report import Finding, Gap, Report
+from . import figures
+from .plain import clean
+
+_SEVERITIES = ("critical", "warning", "info")
+
+
+class Change(NamedTuple):
+    """One piece of advice. `worth` is empty when the finding's worth was said one line above."""
+
+    text: str
+    finding: Finding
+    worth: str
+
+
+def by_worth(findings: list[Finding]) -> list[Finding]:
+    """What ended or endangers the job first, then what helps most, then the severest."""
+
+    def key(finding: Finding) -> tuple[bool, float, int]:
+        worth = finding.speedup_limit or 0.0
+        deadly = finding.severity == "critical" and not worth
+        return (not deadly, -worth, _SEVERITIES.index(finding.severity))
+
+    return sorted(findings, key=key)
+
+
+def changes(report: Report) -> list[Change]:
+    """All advice of all findings, ordered by what it is worth."""
+    found = []
+    for finding in by_worth(report.findings):
+        worth = f"up to {figures.times(finding.speedup_limit)}" if finding.speedup_limit else ""
+        for text in finding.advice:
+            found.append(Change(clean(text), finding, worth))
+            worth = ""
+    return found
+
+
+def headline(report: Report) -> str:
+    """The verdict's sentence without the bottleneck's name, which stands before it everywhere."""
+    text = clean(report.verdict.headline)
+    name = f"{report.verdict.bottleneck}:"
+    if text.lower().startswith(name):
+        text = text[len(name) :].strip()
+    return text[:1].upper() + text[1:]
+
+
+def ending(report: Report) -> str:
+    """How the run ended and how long it took: `failed with status 1 after 12 s`."""
+    run = report.run
+    took = figures.seconds(run.wall_s)
+    return {
+        "finished": f"finished in {took}",
+        "running": f"running for {took}",
+        "failed": f"failed with status {run.exit_status} after {took}",
+        "killed": f"killed{_signal(run.exit_status)} after {took}",
+        "lost": f"lost sight of after {took}",
+    }[run.state]
+
+
+def _signal(status: int | None) -> str:
+    number = -status if status is not None and status < 0 else (status or 0) - 128
+    return f" by signal {number}" if 0 < number < 65 else ""
+
+
+def steps(report: Report) -> list[str]:
+    """Steps, their time and the throughput, as short phrases."""
+    time = report.time
+    if not time.steps:
+        return [
+            "none steady" + (f" of {figures.count(time.steps_total)}" if time.steps_total else "")
+        ]
+    step = figures.milliseconds(time.step_ms.p50)
+    if time.step_ms.p95 is not None:
+        step += f" each (p95 {figures.milliseconds(time.step_ms.p95)})"
+    parts = [f"{figures.count(time.steps)} steady", step]
+    if time.steps_per_s is not None:
+        parts.append(figures.rate(time.steps_per_s, "steps"))
+    if time.samples_per_s is not None:
+        parts.append(figures.rate(time.samples_per_s, "samples"))
+    if time.ranks > 1:
+        parts.append(figures.count(time.ranks, "rank"))
+    return parts
+
+
+def doubts(report: Report) -> list[str]:
+    """What weakens the verdict, the most important first. Single missing readings: `gaps`."""
+    quality = report.quality
+    found = []
+    if quality.hooks != "full":
+        reasons = [gap.reason for gap in quality.gaps if _about_hooks(gap)]
+        word = "no hooks" if quality.hooks == "none" else "hooks only in part"
+        found.append(clean(f"{word}: {reasons[0]}" if reasons else word))
+    if quality.events_lost:
+        found.append(f"{figures.count(quality.events_lost, 'event')} lost")
+    if report.time.not_observed:
+        found.append(f"not observed: {clean(', '.join(report.time.not_observed))}")
+    return found
+
+
+def gaps(report: Report) -> list[Gap]:
+    """Readings that are missing, without what `doubts` says."""
+    told = report.quality.hooks != "full"
+    return [gap for gap in report.quality.gaps if not (told and _about_hooks(gap))]
+
+
+def _about_hooks(gap: Gap) -> bool:
+    return gap.metric.startswith("hooks")
+
+
+def folder_of(report: Report, folder: Path | None) -> Path:
+    """Where the run lies; by its id in the library when nobody said."""
+    return folder or library.home() / "runs" / report.run.id
+
+
+def short_path(path: Path) -> str:
+    """The path with the user's home as ~."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - a HOME that is not set is no error here
+    text = str(path)
+    return clean("~" + text[len(home) :] if home != "/" and text.startswith(home + "/") else text)
+
+
+def report_command(report: Report, folder: Path | None) -> str:
+    """The command that shows the full report of this run."""
+    where = folder_of(report, folder)
+    if where.parent == library.home() / "runs":
+        return f"accelprof report {clean(report.run.id)}"
+    text = short_path(where)
+    return f"accelprof report '{text}'" if " " in text else f"accelprof report {text}"
