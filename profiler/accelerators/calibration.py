@@ -6,6 +6,7 @@ beside the job, and kept in `$ACCELPROF_HOME/calibration/` by hardware, torch an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -203,10 +204,8 @@ def ensure_quick(
     except UserError:
         return None
     found.notes.append(f"measured in {time.monotonic() - started:.1f} s")
-    try:
+    with contextlib.suppress(OSError):  # a full disk only costs the next run a measurement
         save(found, path)
-    except OSError:
-        pass  # a full disk costs the next run another measurement, not this one its ceilings
     return found
 
 

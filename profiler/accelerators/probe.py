@@ -6,15 +6,21 @@ Prints one JSON object. Every figure is the best of several repetitions: a ceili
 machine can do, and what else runs on it only lowers a reading. Python 3.9+, torch only.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
+
+Call = Callable[[], object]
 
 # FLOPs an element as profiler/traces/flops.py counts them
 ELEMENT_FLOPS = {"add": 1, "exp": 10, "log": 10, "tanh": 15, "erf": 20, "rand": 20}
 
 
-def best(call, seconds, at_least=3):
+def best(call: Call, seconds: float, at_least: int = 3) -> float:
     """Shortest duration of `call` in s, repeated for about `seconds`."""
     call()
     shortest, runs, end = float("inf"), 0, time.perf_counter() + seconds
@@ -26,21 +32,21 @@ def best(call, seconds, at_least=3):
     return shortest
 
 
-def gemm(torch, dtype, size, seconds):
+def gemm(torch: Any, dtype: Any, size: int, seconds: float) -> float:
     a = torch.randn(size, size).to(dtype)
     b = torch.randn(size, size).to(dtype)
     out = torch.empty(size, size, dtype=dtype)
     return 2.0 * size**3 / best(lambda: torch.mm(a, b, out=out), seconds)
 
 
-def triad(torch, total_bytes, seconds):
+def triad(torch: Any, total_bytes: int, seconds: float) -> float:
     """a = b + 3 c; 12 bytes an element of fp32, as STREAM counts (no write-allocate)."""
     count = total_bytes // 12
     a, b, c = torch.zeros(count), torch.ones(count), torch.ones(count)
     return 12.0 * count / best(lambda: torch.add(b, c, alpha=3.0, out=a), seconds)
 
 
-def matvec(torch, total_bytes, seconds):
+def matvec(torch: Any, total_bytes: int, seconds: float) -> float:
     """Bytes/s of a matrix-vector product: reading only, as in decoding at batch 1."""
     width = 4096
     rows = max(1024, total_bytes // 4 // width)
@@ -48,7 +54,7 @@ def matvec(torch, total_bytes, seconds):
     return 4.0 * rows * width / best(lambda: torch.mm(x, weight.t()), seconds)
 
 
-def elements(torch, seconds):
+def elements(torch: Any, seconds: float) -> dict[str, float]:
     """FLOP/s of element-wise functions on tensors that stay in the cache."""
     x = torch.rand(1 << 18).add_(0.5)
     out = torch.empty_like(x)
@@ -64,18 +70,18 @@ def elements(torch, seconds):
     return {k: ELEMENT_FLOPS[k] * x.numel() / best(call, each) for k, call in calls.items()}
 
 
-def dispatch(torch, seconds):
+def dispatch(torch: Any, seconds: float) -> float:
     """Seconds of one operator that has nothing to compute."""
     x, y = torch.ones(4), torch.ones(4)
 
-    def many():
+    def many() -> None:
         for _ in range(200):
             torch.add(x, y)
 
     return best(many, seconds) / 200
 
 
-def measure(options):
+def measure(options: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(max(1, int(options["threads"])))

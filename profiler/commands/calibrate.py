@@ -22,7 +22,7 @@ def calibrate(
     ),
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="CPU threads of the job; all usable CPUs if not given."),
+        typer.Option(min=1, help="CPU threads of the job; default: all usable CPUs."),
     ] = None,
 ) -> None:
     """Measure matmul rate, memory bandwidth and launch cost of this machine, and keep them.

@@ -1,4 +1,4 @@
-"""From a recorded run to its verdict: read (view), divide (shares, roofline), judge (rules, verdict)."""
+"""From a recorded run to its verdict: read (view), divide (shares, roofline), judge (rules)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def diagnose(reader: Reader, *, now_ns: int | None = None) -> Report:
         "SELECT device, name, kind, catalogue, memory_bytes FROM device ORDER BY device"
     )
     gaps = reader.rows(
-        "SELECT DISTINCT source || coalesce('.' || metric, ''), reason FROM gap ORDER BY 1 LIMIT 100"
+        "SELECT DISTINCT source || coalesce('.' || metric, ''), reason FROM gap "
+        "ORDER BY 1 LIMIT 100"
     )
     ordered = sorted(
         (f for _, f in fired), key=lambda f: ("critical", "warning", "info").index(f.severity)

@@ -86,7 +86,7 @@ def advice(view: RunView, room: Capacity) -> list[str]:
         used = f"the {room.cpus} usable cores are busy" if room.cpus else "the cores are busy"
         return [
             f"more workers would not help: {cost} and {used}{cores}; make a sample cheaper "
-            "(decode once and cache, smaller images, a batched or compiled transform) or use more cores"
+            "(decode once and cache, smaller images, a batched transform) or use more cores"
         ]
     return [
         f"DataLoader(..., num_workers={room.workers}){at}: {cost}, the rest of the step takes "

@@ -45,7 +45,8 @@ def run_info(view: RunView) -> RunInfo:
         id=run.get("id") or "", name=run.get("name") or "", command=list(run.get("command") or []),
         cwd=run.get("cwd") or "", host=run.get("host") or "", started_at=_iso(start),
         ended_at=_iso(end), wall_s=wall, exit_status=run.get("exit_status"),
-        state=state if state in known else "lost", tags=dict(tags) if isinstance(tags, dict) else {},
+        state=state if state in known else "lost",
+        tags=dict(tags) if isinstance(tags, dict) else {},
         note=run.get("note"), git=git, environment=run.get("environment") or {},
     )  # fmt: skip
 
@@ -117,8 +118,16 @@ def devices(view: RunView, rows: Sequence[tuple[Any, ...]]) -> list[Device]:
     if view.on_cpu and not any(d.kind == "cpu" for d in found):
         environment = view.run.get("environment") or {}
         name = environment.get("cpu") or environment.get("cpu_model") or "CPU"
-        found.append(Device(index=len(found), name=str(name), kind="cpu", catalogue=None,
-                            memory_bytes=view.host.memory_total_bytes, ceilings=limits))  # fmt: skip
+        found.append(
+            Device(
+                index=len(found),
+                name=str(name),
+                kind="cpu",
+                catalogue=None,
+                memory_bytes=view.host.memory_total_bytes,
+                ceilings=limits,
+            )
+        )
     return found
 
 

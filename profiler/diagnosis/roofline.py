@@ -214,7 +214,7 @@ def _spots(judged: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
     by_name: dict[str, list[Judged]] = defaultdict(list)
     for j in judged:
         by_name[j.row.name].append(j)
-    spots = []
+    spots: list[dict[str, Any]] = []
     for name, group in by_name.items():
         spent = sum(j.row.time_ns for j in group)
         weighted = [(j.efficiency, j.row.time_ns) for j in group if j.efficiency is not None]
@@ -226,7 +226,7 @@ def _spots(judged: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
             "name": name, "share": spent / total, "bound": max(bounds, key=lambda k: bounds[k]),
             "efficiency": sum(e * t for e, t in weighted) / weight if weight else None,
         })  # fmt: skip
-    spots.sort(key=lambda s: -s["share"])
+    spots.sort(key=lambda s: -float(s["share"]))
     return tuple(spots[:KEPT_OPS])
 
 

@@ -90,19 +90,22 @@ def ceilings(reader: Reader) -> Ceilings | None:
 
 def _ceilings(data: dict[str, Any], source: str) -> Ceilings | None:
     flops = {k: float(v) for k, v in (data.get("flops") or {}).items() if _positive(v)}
-    moved = data.get("bytes_per_s")
-    if not flops or not _positive(moved):
+    moved = _rate(data.get("bytes_per_s"))
+    if not flops or moved is None:
         return None
     # Reading alone is faster than writing too; the better of the two is what memory can do
-    read = data.get("read_bytes_per_s")
-    best = max(float(moved or 0), float(read) if _positive(read) else 0.0)
+    best = max(moved, _rate(data.get("read_bytes_per_s")) or 0.0)
     vector = {k: float(v) for k, v in (data.get("vector_flops") or {}).items() if _positive(v)}
-    launch = data.get("launch_s")
+    launch = _rate(data.get("launch_s"))
     notes = data.get("notes")
     return Ceilings(
-        flops, best, vector, float(launch) if _positive(launch) else 1e-6, source,
+        flops, best, vector, launch or 1e-6, source,
         tuple(str(n) for n in notes) if isinstance(notes, list) else (),
     )  # fmt: skip
+
+
+def _rate(value: Any) -> float | None:
+    return float(value) if _positive(value) else None
 
 
 def _positive(value: Any) -> bool:

@@ -31,9 +31,9 @@ _LIBRARIES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 _FUNCTIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("checkpoint", re.compile(r"checkpoint|save_(model|state|ckpt|weights)|^save$|ckpt", re.I)),
-    ("evaluation", re.compile(r"^_*(eval|evaluate|validate|validation|test|compute_metrics)", re.I)),
+    ("evaluation", re.compile(r"^_*(eval|validat|test|compute_metrics)", re.I)),
     ("model", re.compile(r"^(forward|backward|__call__|_call_impl|loss_fn|.*_loss|criterion)$")),
-    ("logging", re.compile(r"^_*(log|write_summary|report|print)(_|$)|log_metrics|add_scalar", re.I)),
+    ("logging", re.compile(r"^_*(log|write_summary|report|print)(_|$)|log_metr|add_scalar", re.I)),
     ("input", re.compile(
         r"load|batch|read|decode|fetch|sample|augment|tokeni|collat|preprocess|transform|dataset"
         r"|getitem|crop|resize|parse|make_data|get_data|data_gen|generator|stream|shard|download"

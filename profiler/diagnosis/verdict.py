@@ -63,19 +63,20 @@ def judge(view: RunView, fired: Fired) -> Verdict:
     agree = _agreement(view, name)
     noise = T_999[min(count, len(T_999)) - 1] if count < ENOUGH_STEPS else NOISE_TIMES
     few = count < ENOUGH_STEPS and agree < 1.0
-    if margin < noise * error or margin < LEAST_MARGIN or few:
-        if not (name in SPLIT and next_name in SPLIT and not few):
-            return _inconclusive(view, _too_close(name, next_name, margin, error, count),
-                                 _share_facts(view))  # fmt: skip
-    doubts = _doubts(view, name, next_name, margin, error, agree)
-    return _verdict(view, name, top, next_name, next_share, doubts, fired)
+    close = margin < noise * error or margin < LEAST_MARGIN
+    # Between parts of the split the capture decides, not the steps: low confidence says so
+    if few or (close and not (name in SPLIT and next_name in SPLIT)):
+        return _inconclusive(
+            view, _too_close(name, next_name, margin, error, count), _share_facts(view)
+        )
+    doubts = _doubts(view, name, next_name, margin=margin, error=error, agree=agree)
+    return _verdict(view, name, next_name, doubts=doubts, fired=fired)
 
 
 def _verdict(
-    view: RunView, name: str, top: float, next_name: str, next_share: float, doubts: _Doubts,
-    fired: Fired,
+    view: RunView, name: str, next_name: str, *, doubts: _Doubts, fired: Fired,
 ) -> Verdict:  # fmt: skip
-    bottleneck = windows.BOTTLENECK_OF[name]
+    top, bottleneck = view.shares[name], windows.BOTTLENECK_OF[name]
     cause, why = _cause(name, fired)
     facts = [evidence(
         f"{NAMES[name]} takes {percent(top)} of {len(view.steady.steps)} steady steps",
@@ -84,12 +85,13 @@ def _verdict(
     facts += why.evidence if why else []
     if name in SPLIT and view.split is not None:
         facts.append(evidence(_split_text(view), "memory_or_compute", "captured operators"))
-    against = [f"{NAMES[next_name]} is next with {percent(next_share)}", *doubts.texts]
+    against = [f"{NAMES[next_name]} is next with {percent(view.shares[next_name])}", *doubts.texts]
     evaluation = view.shares.get("evaluation", 0.0)
     if evaluation > top:
         against.insert(0, f"evaluation takes {percent(evaluation)}: this is of the training part")
     return Verdict(
-        bottleneck=bottleneck, confidence=doubts.cap, headline=_headline(name, top, why, evaluation),
+        bottleneck=bottleneck, confidence=doubts.cap,
+        headline=_headline(name, top, why, evaluation),
         cause=cause, evidence=_unique(facts), speedup_limit=speedup_limit(top), against=against,
     )  # fmt: skip
 
@@ -175,7 +177,7 @@ def _agreement(view: RunView, name: str) -> float:
 
 
 def _doubts(
-    view: RunView, name: str, other: str, margin: float, error: float, agree: float
+    view: RunView, name: str, other: str, *, margin: float, error: float, agree: float
 ) -> _Doubts:
     doubts = _Doubts()
     count = len(view.steady.steps)
@@ -259,11 +261,13 @@ def _unsplit(view: RunView) -> str:
         return f"{share} of the time is spent on the device, but nothing says whether memory or " \
             "arithmetic limits it: no hardware counters and no operator capture."  # fmt: skip
     if not view.has_capture:
-        return f"{share} of the time is the step's own work, but no operators were captured to " \
-            "split it: run with --capture auto, or ask for one with `accelprof capture`."  # fmt: skip
+        return (
+            f"{share} of the time is the step's own work, but no operators were captured to "
+            "split it: run with --capture auto, or ask for one with `accelprof capture`"
+        )
     if view.ceilings is None:
         return f"{share} of the time is the step's own work, but this machine's ceilings are not " \
-            "known: run `accelprof calibrate` with the job's Python, then the job again."  # fmt: skip
+            "known: run `accelprof calibrate --python PYTHON`, then the job again."  # fmt: skip
     return f"{share} of the time is in operators whose FLOPs and bytes are not known."
 
 

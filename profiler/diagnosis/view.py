@@ -34,13 +34,14 @@ def load(reader: Reader, now_ns: int) -> RunView:
     by_rank = _steps_by_rank(reader)
     ranks = {pid: steady.find(found) for pid, found in by_rank.items()}
     critical = _critical(ranks)
-    part = ranks.get(critical, Steady()) if critical is not None else Steady()
+    part = ranks[critical] if critical is not None else Steady()
+    steps = by_rank[critical] if critical is not None else []
     span = _span(part, run, now_ns)
     facts = _facts(processes, critical)
     ceilings = sources.ceilings(reader)
     view = RunView(
-        run=run, steps=tuple(by_rank.get(critical, ())) if critical is not None else (),
-        steady=part, shares={}, observed=_observed(by_rank.get(critical, ()), facts),
+        run=run, steps=tuple(steps),
+        steady=part, shares={}, observed=_observed(steps),
         split=None, ceilings=ceilings,
         loaders=_loaders(facts), optimizers=_all(facts, wire.FACT_OPTIMIZER),
         roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
@@ -134,7 +135,7 @@ def _span(part: Steady, run: dict[str, Any], now_ns: int) -> tuple[int, int]:
     return run.get("started_ns") or 0, run.get("ended_ns") or now_ns
 
 
-def _observed(steps: Sequence[Step], facts: Sequence[dict[str, Any]]) -> frozenset[str]:
+def _observed(steps: Sequence[Step]) -> frozenset[str]:
     """Phases that a hook saw at least once in the critical process."""
     seen = {
         phase for phase in PHASES

@@ -274,91 +274,19 @@ _MOVES = {
     "channel_shuffle", "_to_copy", "eye",
 }  # fmt: skip
 
-_VIEWS = set(
-    [
-        "t",
-        "transpose",
-        "as_strided",
-        "as_strided_",
-        "view",
-        "reshape",
-        "expand",
-        "expand_as",
-        "select",
-        "slice",
-        "unsqueeze",
-        "squeeze",
-        "permute",
-        "detach",
-        "detach_",
-        "alias",
-        "empty",
-        "empty_strided",
-        "empty_like",
-        "resolve_conj",
-        "resolve_neg",
-        "_unsafe_view",
-        "unbind",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "narrow",
-        "flatten",
-        "unflatten",
-        "to",
-        "lift_fresh",
-        "result_type",
-        "_reshape_alias",
-        "set_",
-        "resize_",
-        "item",
-        "_local_scalar_dense",
-        "is_nonzero",
-        "can_cast",
-        "view_as",
-        "numpy_T",
-        "movedim",
-        "swapaxes",
-        "diagonal",
-        "unfold",
-        "mT",
-        "matrix_H",
-        "real",
-        "imag",
-        "view_as_real",
-        "view_as_complex",
-        "size",
-        "stride",
-        "requires_grad_",
-        "_has_compatible_shallow_copy_type",
-        "record_stream",
-        "new_empty",
-        "new_empty_strided",
-        "zeros",
-        "ones",
-        "ones_like",
-        "zeros_like",
-        "full",
-        "full_like",
-        "new_zeros",
-        "rand",
-        "randn",
-        "type_as",
-        "scalar_tensor",
-        "linear_out",
-        "_nested_tensor_from_mask",
-        "dropout",
-        "data",
-        "output_nr",
-        "broadcast_tensors",
-        "broadcast_to",
-        "squeeze_",
-        "unsqueeze_",
-        "_version",
-        "is_leaf",
-        "tensor_split",
-    ]
-)
+# No work at all: views, allocations, conversions whose copy is an operator of its own
+_VIEW_NAMES = """
+_has_compatible_shallow_copy_type _local_scalar_dense _nested_tensor_from_mask _reshape_alias
+_unsafe_view _version alias as_strided as_strided_ broadcast_tensors broadcast_to can_cast chunk
+data detach detach_ diagonal dropout empty empty_like empty_strided expand expand_as flatten
+full full_like imag is_leaf is_nonzero item lift_fresh linear_out mT matrix_H movedim narrow
+new_empty new_empty_strided new_zeros numpy_T ones ones_like output_nr permute rand randn real
+record_stream requires_grad_ reshape resize_ resolve_conj resolve_neg result_type scalar_tensor
+select set_ size slice split split_with_sizes squeeze squeeze_ stride swapaxes t tensor_split to
+transpose type_as unbind unflatten unfold unsqueeze unsqueeze_ view view_as view_as_complex
+view_as_real zeros zeros_like
+"""
+_VIEWS = frozenset(_VIEW_NAMES.split())
 
 
 def _elementwise(call: Call, base: str, in_place: bool) -> Work | None:
@@ -493,23 +421,23 @@ def _attention_work(call: Call) -> Work | None:
 
 def _element_work(call: Call, parameters: int | None) -> Work | None:
     short = call.name
-    if short in _MOVES:
-        return _move(call)
-    if short in _ROWS:
-        return _rows(call)
-    if "pool" in short:
-        return _pool(call)
     if short.startswith("_foreach_"):
-        base = short.removeprefix("_foreach_").rstrip("_")
-        if base not in _ELEMENT or parameters is None:
-            return None
-        tensors = 3 if base in ("addcmul", "addcdiv", "lerp") else 2
-        return Work(
-            _ELEMENT[base][0] * parameters, 4.0 * parameters * (tensors + 1), _ELEMENT[base][1]
-        )
+        return _foreach(short, parameters)
+    for wanted, formula in ((short in _MOVES, _move), (short in _ROWS, _rows),
+                            ("pool" in short, _pool)):  # fmt: skip
+        if wanted:
+            return formula(call)
     base = short.rstrip("_")
     if base in _REDUCE and (base not in _ELEMENT or call.shape(1) is None):
         return _reduction(call, base)
-    if base in _ELEMENT:
-        return _elementwise(call, base, short.endswith("_"))
-    return None
+    return _elementwise(call, base, short.endswith("_")) if base in _ELEMENT else None
+
+
+def _foreach(short: str, parameters: int | None) -> Work | None:
+    """One pass of an optimizer over all its parameters."""
+    base = short.removeprefix("_foreach_").rstrip("_")
+    if base not in _ELEMENT or parameters is None:
+        return None
+    flops, kind = _ELEMENT[base]
+    tensors = 3 if base in ("addcmul", "addcdiv", "lerp") else 2
+    return Work(flops * parameters, 4.0 * parameters * (tensors + 1), kind)

@@ -1,4 +1,4 @@
-"""A captured window of torch.profiler as `op` rows: self time, FLOPs and bytes by operator and shape.
+"""A captured window of torch.profiler as `op` rows: time, FLOPs, bytes by operator and shape.
 
 Events nest on a thread; an operator's self time is its duration less its children's. FLOPs and
 bytes stand on the operator that does the arithmetic, never on its wrappers too (flops.py). Rows:

@@ -14,12 +14,34 @@ T0 = 1_790_000_000_000_000_000
 MS = 1_000_000
 CALIBRATION = {
     "flops": {"fp32": 400e9, "bf16": 2800e9, "fp64": 200e9},
-    "vector_flops": {"add": 23e9, "exp": 130e9, "log": 95e9, "tanh": 118e9, "erf": 85e9,
-                     "rand": 2e9},
-    "bytes_per_s": 30e9, "read_bytes_per_s": 32e9, "launch_s": 0.8e-6,
-}  # fmt: skip
-PHASES = ("data_wait", "iterator", "h2d", "forward", "backward", "optimizer", "checkpoint",
-          "logging", "evaluation", "collective", "gc", "pre_forward", "gap", "data_wait_cpu")  # fmt: skip
+    "vector_flops": {
+        "add": 23e9,
+        "exp": 130e9,
+        "log": 95e9,
+        "tanh": 118e9,
+        "erf": 85e9,
+        "rand": 2e9,
+    },
+    "bytes_per_s": 30e9,
+    "read_bytes_per_s": 32e9,
+    "launch_s": 0.8e-6,
+}
+PHASES = (
+    "data_wait",
+    "iterator",
+    "h2d",
+    "forward",
+    "backward",
+    "optimizer",
+    "checkpoint",
+    "logging",
+    "evaluation",
+    "collective",
+    "gc",
+    "pre_forward",
+    "gap",
+    "data_wait_cpu",
+)
 
 
 class Run:
@@ -29,12 +51,18 @@ class Run:
         self.db = duckdb.connect()
         self.db.execute(SCHEMA.read_text())
         row = {
-            "id": "20261201-000000-case-0000", "name": "case", "command": ["python", "train.py"],
-            "cwd": "/job", "host": "box", "started_ns": T0, "ended_ns": T0 + 60_000 * MS,
-            "exit_status": 0, "state": "finished",
+            "id": "20261201-000000-case-0000",
+            "name": "case",
+            "command": ["python", "train.py"],
+            "cwd": "/job",
+            "host": "box",
+            "started_ns": T0,
+            "ended_ns": T0 + 60_000 * MS,
+            "exit_status": 0,
+            "state": "finished",
             "environment": json.dumps({"cpus_usable": 2, "torch": "2.13.0"}),
             "quality": json.dumps({"profiler_cpu_s": 0.3}),
-        } | run  # fmt: skip
+        } | run
         self.add("run", [row])
         self.t_ns = T0
         self.facts: list[dict[str, Any]] = []
@@ -51,8 +79,16 @@ class Run:
         return self
 
     def process(self, pid: int = 10, role: str = "main", **fields: Any) -> Run:
-        row = {"process": f"{pid}-a", "pid": pid, "role": role, "rank": 0, "hooks": "loaded",
-               "spans": 100, "spans_lost": 0, "facts": json.dumps(self.facts)} | fields  # fmt: skip
+        row = {
+            "process": f"{pid}-a",
+            "pid": pid,
+            "role": role,
+            "rank": 0,
+            "hooks": "loaded",
+            "spans": 100,
+            "spans_lost": 0,
+            "facts": json.dumps(self.facts),
+        } | fields
         return self.add("process", [row])
 
     def steps(self, count: int, total_ms: float, *, pid: int = 10, **phases_ms: Any) -> Run:
@@ -63,10 +99,17 @@ class Run:
             extra = {k: given.pop(k) for k in list(given) if k not in PHASES}
             length = extra.pop("duration", None) or total_ms
             row: dict[str, Any] = {
-                "pid": pid, "rank": 0, "step": number, "t_ns": self.t_ns,
-                "duration_ns": int(length * MS), "kind": "train", "samples": 32,
-                "micro_batches": 1, "first_of_epoch": number == 0, "captured": False,
-            }  # fmt: skip
+                "pid": pid,
+                "rank": 0,
+                "step": number,
+                "t_ns": self.t_ns,
+                "duration_ns": int(length * MS),
+                "kind": "train",
+                "samples": 32,
+                "micro_batches": 1,
+                "first_of_epoch": number == 0,
+                "captured": False,
+            }
             row |= {f"{k}_ns": int(v * MS) for k, v in given.items() if v is not None}
             rows.append(row | extra)
             self.t_ns += int(length * MS)
@@ -80,41 +123,73 @@ class Run:
         columns = [[r.get(n) for r in rows] for n in names]
         self.db.execute(
             f'INSERT INTO "{table}" ({", ".join(names)}) SELECT '
-            + ", ".join("unnest(?)" for _ in names), columns,
-        )  # fmt: skip
+            + ", ".join("unnest(?)" for _ in names),
+            columns,
+        )
 
     def calibrated(self) -> Run:
         return self.add("meta", [{"key": "calibration", "value": json.dumps(CALIBRATION)}])
 
     def host(self, cpu_share: float, count: int = 20, **fields: Any) -> Run:
         step = max(1, (self.t_ns - T0) // count)
-        return self.add("host_sample", (
-            {"t_ns": T0 + i * step, "cpu_share": cpu_share, "cpu_core_share": [cpu_share] * 2}
-            | fields for i in range(count)
-        ))  # fmt: skip
+        return self.add(
+            "host_sample",
+            (
+                {"t_ns": T0 + i * step, "cpu_share": cpu_share, "cpu_core_share": [cpu_share] * 2}
+                | fields
+                for i in range(count)
+            ),
+        )
 
-    def batches(self, count: int, fetch_ms: float, cpu_ms: float | None, collate_ms: float = 0.0,
-                workers: int = 0) -> Run:  # fmt: skip
+    def batches(
+        self,
+        count: int,
+        fetch_ms: float,
+        cpu_ms: float | None,
+        collate_ms: float = 0.0,
+        workers: int = 0,
+    ) -> Run:
         step = max(1, (self.t_ns - T0) // count)
-        return self.add("worker_batch", (
-            {"t_ns": T0 + i * step, "pid": 100 + i % workers if workers else 10,
-             "worker": i % workers if workers else -1, "fetch_ns": int(fetch_ms * MS),
-             "collate_ns": int(collate_ms * MS),
-             "cpu_ns": int(cpu_ms * MS) if cpu_ms is not None else None}
-            for i in range(count)
-        ))  # fmt: skip
+        return self.add(
+            "worker_batch",
+            (
+                {
+                    "t_ns": T0 + i * step,
+                    "pid": 100 + i % workers if workers else 10,
+                    "worker": i % workers if workers else -1,
+                    "fetch_ns": int(fetch_ms * MS),
+                    "collate_ns": int(collate_ms * MS),
+                    "cpu_ns": int(cpu_ms * MS) if cpu_ms is not None else None,
+                }
+                for i in range(count)
+            ),
+        )
 
     def stacks(self, frames: dict[str, int], pid: int = 10) -> Run:
         middle = (T0 + self.t_ns) // 2
-        return self.add("stack", (
-            {"t_ns": middle, "pid": pid, "thread": "MainThread", "frames": f, "samples": n}
-            for f, n in frames.items()
-        ))  # fmt: skip
+        return self.add(
+            "stack",
+            (
+                {"t_ns": middle, "pid": pid, "thread": "MainThread", "frames": f, "samples": n}
+                for f, n in frames.items()
+            ),
+        )
 
-    def ops(self, rows: Sequence[dict[str, Any]], *, gap_ms: float = 0.0, window_ms: float = 0.0,
-            pid: int = 10) -> Run:  # fmt: skip
-        common = {"capture": 0, "pid": pid, "t_ns": T0, "steps": 1,
-                  "window_ns": int(window_ms * MS)}  # fmt: skip
+    def ops(
+        self,
+        rows: Sequence[dict[str, Any]],
+        *,
+        gap_ms: float = 0.0,
+        window_ms: float = 0.0,
+        pid: int = 10,
+    ) -> Run:
+        common = {
+            "capture": 0,
+            "pid": pid,
+            "t_ns": T0,
+            "steps": 1,
+            "window_ns": int(window_ms * MS),
+        }
         gap = op("(no operator)", gap_ms, phase="gap", flops=0.0, bytes=0.0)
         return self.add("op", (common | row for row in [*rows, gap]))
 
@@ -122,8 +197,25 @@ class Run:
         return self.db.execute(sql, list(params)).fetchall()
 
 
-def op(name: str, ms: float, *, flops: float | None = None, bytes: float | None = None,
-       calls: int = 1, phase: str = "forward", shapes: str = "[[64,64],[64,64]]",
-       dtype: str = "fp32") -> dict[str, Any]:  # fmt: skip
-    return {"name": name, "phase": phase, "shapes": shapes, "dtype": dtype, "calls": calls,
-            "flops": flops, "bytes": bytes, "time_ns": int(ms * MS), "host_ns": int(ms * MS)}  # fmt: skip
+def op(
+    name: str,
+    ms: float,
+    *,
+    flops: float | None = None,
+    bytes: float | None = None,
+    calls: int = 1,
+    phase: str = "forward",
+    shapes: str = "[[64,64],[64,64]]",
+    dtype: str = "fp32",
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "phase": phase,
+        "shapes": shapes,
+        "dtype": dtype,
+        "calls": calls,
+        "flops": flops,
+        "bytes": bytes,
+        "time_ns": int(ms * MS),
+        "host_ns": int(ms * MS),
+    }

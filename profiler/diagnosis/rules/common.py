@@ -15,7 +15,7 @@ def severity(share: float) -> Severity:
 
 
 def finding(
-    id: str, share: float, title: str, facts: list[Evidence], advice: list[str],
+    id: str, share: float, title: str, facts: list[Evidence], advice: list[str], *,
     limit: float | None = None,
 ) -> Finding:  # fmt: skip
     """A finding that costs `share` of the time."""

@@ -87,7 +87,7 @@ def good(view: RunView) -> Judgement:
     )]  # fmt: skip
     done = finding(
         "good", view.shares["compute"], "Near this machine's arithmetic rate", facts,
-        ["only less arithmetic or a faster machine would make it faster"], speedup_limit(0.0),
+        ["only less arithmetic or a faster machine would make it faster"], limit=speedup_limit(0.0)
     )  # fmt: skip
     done.severity = "info"
     return done

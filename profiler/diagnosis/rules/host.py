@@ -29,8 +29,10 @@ def small_kernels(view: RunView) -> Judgement:
             f"{percent(host)} of the time is dispatch and Python", "host_share", host,
         ),
     ]  # fmt: skip
-    lines = ["fewer and larger operators: torch.compile(model), batched instead of looped "
-             "operations, a larger batch (the step's cost hardly grows while it is dispatch)"]  # fmt: skip
+    lines = [
+        "fewer and larger operators: torch.compile(model), batched instead of looped "
+        "operations, a larger batch (a step hardly gets longer while it is dispatch)"
+    ]
     slow = [o for o in view.optimizers if o.get("foreach") is False and not o.get("fused")]
     if slow:
         tensors = slow[0].get("tensors")
@@ -72,5 +74,5 @@ def garbage(view: RunView) -> Judgement:
         "gc", view.gc_share, "Python's garbage collector stops the training thread", facts,
         ["call gc.freeze() after set-up, remove gc.collect() from the loop or call it every few "
          "hundred steps; memory that only the collector frees is then held longer"],
-        speedup_limit(view.gc_share),
+        limit=speedup_limit(view.gc_share)
     )  # fmt: skip

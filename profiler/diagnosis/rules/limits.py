@@ -24,7 +24,7 @@ def throttled(view: RunView) -> Judgement:
                       "throttled_share", share)]  # fmt: skip
     return finding("throttled", share, "The device is slowed by power or heat", facts,
                    ["raise the power limit or improve cooling; a lower clock is not seen in "
-                    "utilisation"], 1.0)  # fmt: skip
+                    "utilisation"], limit=1.0)  # fmt: skip
 
 
 def idle_device(view: RunView) -> Judgement:
@@ -74,7 +74,7 @@ def shm(view: RunView) -> Judgement:
         facts.append(evidence(f"{percent(peak)} of it was used", "shm_peak_share", peak))
     found = finding("shm-small", 0.1, "/dev/shm is small for loader workers", facts,
                     ["docker run --shm-size=8g (or --ipc=host): a full /dev/shm kills workers with "
-                     "SIGBUS"], 1.0)  # fmt: skip
+                     "SIGBUS"], limit=1.0)  # fmt: skip
     found.severity = "critical" if full else "warning"
     return found
 
@@ -85,5 +85,11 @@ def worker_died(view: RunView) -> Judgement:
     how = ", ".join(dict.fromkeys(view.job.workers_died))
     count = len(view.job.workers_died)
     facts = [evidence(f"{count} loader worker(s) died: {how}", "workers_died", count)]
-    return finding("worker-died", 1.0, "A loader worker died", facts,
-                   ["SIGKILL points to the out-of-memory killer, SIGBUS to a full /dev/shm"], 1.0)  # fmt: skip
+    return finding(
+        "worker-died",
+        1.0,
+        "A loader worker died",
+        facts,
+        ["SIGKILL points to the out-of-memory killer, SIGBUS to a full /dev/shm"],
+        limit=1.0,
+    )

@@ -132,6 +132,6 @@ def good(view: RunView) -> Judgement:
                       "bandwidth", "efficiency", reached)]  # fmt: skip
     done = finding("good", view.shares["memory"], "Near this machine's memory bandwidth", facts,
                    ["the operators are as fast as memory allows: move fewer bytes, or use memory "
-                    "with more bandwidth"], speedup_limit(0.0))  # fmt: skip
+                    "with more bandwidth"], limit=speedup_limit(0.0))  # fmt: skip
     done.severity = "info"
     return done

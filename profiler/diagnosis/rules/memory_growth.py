@@ -54,6 +54,6 @@ def judge(view: RunView) -> Judgement:
              ["keep the sample list in numpy or arrow instead of Python objects: reference counts "
               "copy the pages that forked workers share"])  # fmt: skip
     result = finding("memory-growth", 0.1, f"Memory of {who} keeps growing", facts, lines,
-                     speedup_limit(0.0))  # fmt: skip
+                     limit=speedup_limit(0.0))  # fmt: skip
     result.severity = "critical" if left is not None and left / rate < 3600 else "warning"
     return result

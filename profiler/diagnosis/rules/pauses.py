@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ...report import Finding
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
 from .common import finding, hot_places
@@ -88,9 +87,8 @@ def evaluation(view: RunView) -> Judgement:
         facts.append(
             evidence(f"{count} evaluations of {duration(each)}", "evaluation_s", each, "s")
         )
-    result: Finding = finding(
+    return finding(
         "evaluation-heavy", share, "Evaluation takes much of the time", facts,
         ["evaluate less often or on a sample of the set; make sure it runs under "
          "torch.inference_mode() with its own larger batch size and loader workers"],
     )  # fmt: skip
-    return result

@@ -83,7 +83,7 @@ def stalled(view: RunView) -> Judgement:
         facts.append(evidence(f"stacks were last in {place[0]}", "hotspot", place[0]))
     return finding("stalled", 1.0, "The job makes no steps", facts,
                    ["look at the stacks of all ranks; a collective that one rank never entered and "
-                    "a worker that died are the usual reasons"], 1.0)  # fmt: skip
+                    "a worker that died are the usual reasons"], limit=1.0)  # fmt: skip
 
 
 def ranks(view: RunView) -> Judgement:

@@ -47,8 +47,10 @@ def storage(view: RunView) -> Judgement:
             view.host.iowait_share,
         ))  # fmt: skip
     lines = advice(view, room)
-    lines.append("or read less often: larger shards, a local copy or cache, prefetch_factor above "
-                 "2; waiting costs no core, so workers beyond the core count still help")  # fmt: skip
+    lines.append(
+        "or read less often: larger shards, a local copy or cache, prefetch_factor "
+        "above 2; waiting costs no core, so workers beyond the core count still help"
+    )
     return finding(
         "storage", view.shares["input"], "Workers wait for reads, not for the CPU", facts, lines
     )
