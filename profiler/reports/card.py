@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ..report import Report
-from . import content, phases
+from . import content, figures, phases
 from .plain import clean, fit, wrap
 from .plain import width as cells_of
 
@@ -94,7 +94,7 @@ def _legend(shares: Mapping[str, float], width: int, paint: _Paint) -> Iterator[
     line, used = "", 0
     for name, value in phases.largest_first(shares, at_least=0.005):
         mark = "■" if paint.on else phases.LOOKS[name].fill
-        text = f" {name} {content.figures.share(value)}"
+        text = f" {name} {figures.share(value)}"
         gap = "   " if used else ""
         if used + len(gap) + 1 + len(text) > width:
             yield line
@@ -112,7 +112,9 @@ def _because(report: Report) -> list[str]:
 def _gaps(report: Report) -> list[str]:
     found = content.doubts(report)
     if missing := len(content.gaps(report)):
-        found.append(content.figures.count(missing, "reading") + " missing, see the report")
+        found.append(figures.count(missing, "reading") + " missing, see the report")
+    if unseen := content.not_observed(report):
+        found.append(f"not observed: {unseen}")
     return ["; ".join(found)] if found else []
 
 

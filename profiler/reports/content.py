@@ -18,11 +18,11 @@ _SEVERITIES = ("critical", "warning", "info")
 
 
 class Change(NamedTuple):
-    """One piece of advice. `worth` is empty when the finding's worth was said one line above."""
+    """One piece of advice."""
 
     text: str
     finding: Finding
-    worth: str
+    worth: str  # empty when not known, or said with the finding's advice before
 
 
 def by_worth(findings: list[Finding]) -> list[Finding]:
@@ -38,13 +38,19 @@ def by_worth(findings: list[Finding]) -> list[Finding]:
 
 def changes(report: Report) -> list[Change]:
     """All advice of all findings, ordered by what it is worth."""
-    found = []
-    for finding in by_worth(report.findings):
-        worth = f"up to {figures.times(finding.speedup_limit)}" if finding.speedup_limit else ""
-        for text in finding.advice:
-            found.append(Change(clean(text), finding, worth))
-            worth = ""
-    return found
+    return [
+        Change(clean(text), finding, worth(finding) if at == 0 else "")
+        for finding in by_worth(report.findings)
+        for at, text in enumerate(finding.advice)
+    ]
+
+
+def worth(finding: Finding) -> str:
+    """What following the advice brings at most; empty when not known."""
+    limit = finding.speedup_limit
+    if not limit:
+        return ""
+    return f"up to {figures.times(limit)}" if limit >= 1.01 else "under 1 %"
 
 
 def headline(report: Report) -> str:
@@ -104,9 +110,12 @@ def doubts(report: Report) -> list[str]:
         found.append(clean(f"{word}: {reasons[0]}" if reasons else word))
     if quality.events_lost:
         found.append(f"{figures.count(quality.events_lost, 'event')} lost")
-    if report.time.not_observed:
-        found.append(f"not observed: {clean(', '.join(report.time.not_observed))}")
     return found
+
+
+def not_observed(report: Report) -> str:
+    """The phases that no hook ever saw: their time is not known, which is not 0."""
+    return clean(", ".join(report.time.not_observed), 300)
 
 
 def gaps(report: Report) -> list[Gap]:

@@ -33,7 +33,7 @@ def share(value: float | None) -> str:
         return UNKNOWN
     percent = value * 100
     if 0 < percent < 0.1:
-        return "<0.1 %"
+        return "under 0.1 %"
     if percent and abs(percent) < 0.95:
         return f"{percent:.1f} %"
     return f"{percent:.0f} %"
@@ -82,8 +82,8 @@ def clock(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """An amount of memory, given in bytes: 512 MB, 1.5 GB (decimal, as the evidence texts)."""
-    return _scaled(value, ("B", "kB", "MB", "GB", "TB", "PB"))
+    """An amount of memory, given in bytes: 512 MiB, 1.5 GiB."""
+    return _scaled(value, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"), 1024)
 
 
 def bandwidth(value: float | None) -> str:
@@ -137,11 +137,11 @@ def moment(iso: str | None) -> str:
         return iso
 
 
-def _scaled(value: float | None, units: tuple[str, ...]) -> str:
+def _scaled(value: float | None, units: tuple[str, ...], base: int = 1000) -> str:
     if value is None or not math.isfinite(value):
         return UNKNOWN
     at = 0
-    while abs(value) >= 999.5 and at < len(units) - 1:
-        value /= 1000
+    while abs(value) >= base * 0.9995 and at < len(units) - 1:
+        value /= base
         at += 1
     return f"{number(value)} {units[at]}"

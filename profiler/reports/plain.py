@@ -6,6 +6,7 @@ the terminal, and a direction mark must not reorder a line. They are shown as vi
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from rich.cells import cell_len, set_cell_size
 ELLIPSIS = "…"
 # Controls, format characters (direction marks, zero-width), lone surrogates, line separators
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_UNIT_BREAK = re.compile(r"(?<=\d) (?=(?:%|[mµu]?s|h|min|x|W|[KMGT]?i?B|[kMGT]?B(?:/s)?|[kMGTP]?FLOP/s)\b|%)")
 _SPACES = frozenset("\t\n\r\v\f")
 
 
@@ -86,9 +88,9 @@ def wrap(text: str, cells: int, lines: int | None = None) -> list[str]:
 
 
 def _words(text: str, cells: int) -> Iterator[str]:
-    """Words, the ones longer than a line in pieces."""
-    for word in text.split():
-        rest = word
+    """Words, a unit together with its number, the ones longer than a line in pieces."""
+    for word in _UNIT_BREAK.sub("\0", text).split():
+        rest = word.replace("\0", " ")
         while cell_len(rest) > cells:
             piece = set_cell_size(rest, cells).rstrip() or rest[0]
             yield piece

@@ -1,0 +1,100 @@
+"""The report as Markdown that GitHub, GitLab and Jira show alike: tables and lists, no HTML.
+
+Words of prose that Markdown would act on (`*`, `_`, `<`, `@name`, `#12`, links) become code
+spans, so that text from the job stays what it is: nothing is emphasised, linked or mentioned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..report import Report
+from .document import Block, Bullets, Cell, Code, Paragraph, Table
+from .plain import clean
+from .sections import document
+
+# Characters and beginnings that some Markdown gives a meaning to
+_ACTIVE = re.compile(r"[*_`\[\]<>|\\~^${}@&!]|#\w|://|www\.|:\w+:|^[-+=]+$|^#+$|^\d+[.)]$")
+_EDGES = re.compile(r"^([(\"']*)(.*?)([.,;:?\"']*)$", re.DOTALL)
+
+
+def render(report: Report) -> str:
+    """The report of a run as Markdown."""
+    found = document(report)
+    lines = [f"**{found.verdict}**: {prose(found.headline)}", "", _block(found.run)]
+    for section in found.sections:
+        lines += ["", f"## {section.title}"]
+        for block in section.blocks:
+            lines += ["", _block(block)]
+    return "\n".join(lines) + "\n"
+
+
+def prose(text: str) -> str:
+    """Text with the words that Markdown would act on as code."""
+    return " ".join(_runs(clean(text).split(" ")))
+
+
+def _runs(words: list[str]) -> Iterator[str]:
+    """Words, neighbours that need it joined in one code span."""
+    literal: list[str] = []
+    for word in words:
+        if _ACTIVE.search(word):
+            literal.append(word)
+            continue
+        if literal:
+            yield _span(" ".join(literal))
+            literal = []
+        yield word
+    if literal:
+        yield _span(" ".join(literal))
+
+
+def _span(text: str) -> str:
+    """A code span, with the punctuation of the sentence around it left outside."""
+    before, inner, after = _EDGES.fullmatch(text).groups()  # type: ignore[union-attr]
+    if before.endswith("(") and inner.count("(") < inner.count(")"):
+        inner, after = inner[:-1], ")" + after
+    elif "(" in before or not inner:
+        return code(text)
+    return f"{before}{code(inner)}{after}"
+
+
+def code(text: str) -> str:
+    """A code span that holds `text` whatever is in it."""
+    shown = clean(text) or " "
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def _cell(cell: Cell) -> str:
+    return code(cell.text) if isinstance(cell, Code) else prose(cell)
+
+
+def _in_table(cell: Cell) -> str:
+    """A bar ends a cell even within a code span, unless it is escaped."""
+    return _cell(cell).replace("|", "\\|") or " "
+
+
+def _block(block: Block) -> str:
+    if isinstance(block, Paragraph):
+        return "".join(_keep_edges(part) for part in block.parts)
+    if isinstance(block, Bullets):
+        return "\n".join(f"- {_cell(item)}" for item in block.items)
+    return _table(block)
+
+
+def _keep_edges(part: Cell) -> str:
+    if isinstance(part, Code):
+        return code(part.text)
+    before = " " if part.startswith(" ") else ""
+    after = " " if part.endswith(" ") else ""
+    return f"{before}{prose(part.strip())}{after}"
+
+
+def _table(table: Table) -> str:
+    rule = ["---:" if at in table.right else "---" for at in range(len(table.head))]
+    rows = [list(table.head), rule, *([_in_table(c) for c in row] for row in table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
