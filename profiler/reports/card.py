@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..report import Report
 from . import content, figures, phases
+from .paint import Paint
 from .plain import clean, fit, wrap
 from .plain import width as cells_of
 
@@ -26,7 +27,7 @@ def render_card(
 ) -> str:
     """The card as text that ends in a newline. `folder`: the run's, when not in the library."""
     width = max(MIN_WIDTH, width)
-    paint = _Paint(colour)
+    paint = Paint(colour)
     lines = [_title(report, width, paint), _verdict(report, paint, width)]
     lines += wrap(content.headline(report), width, 2)
     if report.time.shares:
@@ -47,31 +48,15 @@ def to_ascii(card: str) -> str:
     return card.translate(_ASCII).encode("ascii", "replace").decode()
 
 
-class _Paint:
-    """SGR sequences, or nothing."""
-
-    def __init__(self, on: bool) -> None:
-        self.on = on
-
-    def __call__(self, text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self.on and text else text
-
-    def share(self, text: str, name: str, *, bold: bool = False) -> str:
-        return self(text, f"{'1;' if bold else ''}38;5;{phases.LOOKS[name].ansi}")
-
-    def dim(self, text: str) -> str:
-        return self(text, "2")
-
-
-def _title(report: Report, width: int, paint: _Paint) -> str:
+def _title(report: Report, width: int, paint: Paint) -> str:
     end = content.ending(report)
     room = width - len(end) - len("accelprof:   ─  ")
     name = fit(clean(report.run.name) or "run", max(4, room))
     line = "─" * max(1, width - cells_of(name) - len(end) - len("accelprof:   ") - 1)
-    return f"accelprof: {paint(name, '1')} {paint.dim(line)} {end}"
+    return f"accelprof: {paint.bold(name)} {paint.dim(line)} {end}"
 
 
-def _verdict(report: Report, paint: _Paint, width: int) -> str:
+def _verdict(report: Report, paint: Paint, width: int) -> str:
     verdict = report.verdict
     name = phases.SHARE_OF_BOTTLENECK.get(verdict.bottleneck, "other")
     rest = f"{verdict.confidence} confidence"
@@ -81,7 +66,7 @@ def _verdict(report: Report, paint: _Paint, width: int) -> str:
     return f"{paint.share(head, name, bold=True)}  {fit(rest, width - len(head) - 2)}"
 
 
-def _bar(shares: Mapping[str, float], width: int, paint: _Paint) -> str:
+def _bar(shares: Mapping[str, float], width: int, paint: Paint) -> str:
     found = phases.largest_first(shares)
     widths = phases.cells([value for _, value in found], width)
     return "".join(
@@ -90,7 +75,7 @@ def _bar(shares: Mapping[str, float], width: int, paint: _Paint) -> str:
     )
 
 
-def _legend(shares: Mapping[str, float], width: int, paint: _Paint) -> Iterator[str]:
+def _legend(shares: Mapping[str, float], width: int, paint: Paint) -> Iterator[str]:
     line, used = "", 0
     for name, value in phases.largest_first(shares, at_least=0.005):
         mark = "■" if paint.on else phases.LOOKS[name].fill
@@ -118,7 +103,7 @@ def _gaps(report: Report) -> list[str]:
     return ["; ".join(found)] if found else []
 
 
-def _changes(report: Report, width: int, paint: _Paint) -> Iterator[str]:
+def _changes(report: Report, width: int, paint: Paint) -> Iterator[str]:
     for at, change in enumerate(content.changes(report)[:2]):
         text = change.text + (f" ({change.worth})" if change.worth else "")
         lines = wrap(text, width - _LABEL - 3)
@@ -132,7 +117,7 @@ def _changes(report: Report, width: int, paint: _Paint) -> Iterator[str]:
             yield paint.dim(label.ljust(_LABEL)) + number + line
 
 
-def _labelled(label: str, items: list[str], width: int, paint: _Paint, most: int) -> Iterator[str]:
+def _labelled(label: str, items: list[str], width: int, paint: Paint, most: int) -> Iterator[str]:
     """Items beside a label in at most `most` lines; an item that does not fit whole waits for
     the report, only the first is cut rather than left out."""
     left = most
@@ -148,7 +133,7 @@ def _labelled(label: str, items: list[str], width: int, paint: _Paint, most: int
             label = ""
 
 
-def _path(label: str, text: str, width: int, paint: _Paint) -> Iterator[str]:
+def _path(label: str, text: str, width: int, paint: Paint) -> Iterator[str]:
     """A path or a command whole, in pieces when it is longer than the line: never cut."""
     room = width - _LABEL
     while text:

@@ -15,7 +15,10 @@ from rich.cells import cell_len, set_cell_size
 ELLIPSIS = "…"
 # Controls, format characters (direction marks, zero-width), lone surrogates, line separators
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_UNIT_BREAK = re.compile(r"(?<=\d) (?=(?:%|[mµu]?s|h|min|x|W|[KMGT]?i?B|[kMGT]?B(?:/s)?|[kMGTP]?FLOP/s)\b|%)")
+_UNITS = r"%|(?:[mµu]?s|h|min|x|W|[KMGT]?i?B|[kMGT]?B(?:/s)?|[kMGTP]?FLOP/s)\b"
+_UNIT_BREAK = re.compile(rf"(?<=\d) (?={_UNITS})")
+    r"(?<=\d) (?=(?:%|[mµu]?s|h|min|x|W|[KMGT]?i?B|[kMGT]?B(?:/s)?|[kMGTP]?FLOP/s)\b|%)"
+)
 _SPACES = frozenset("\t\n\r\v\f")
 
 
@@ -58,6 +61,13 @@ def fit(text: str, cells: int, *, pad: bool = False) -> str:
     if cell_len(text) > cells:
         text = set_cell_size(text, cells - 1).rstrip() + ELLIPSIS
     return set_cell_size(text, cells) if pad else text
+
+
+def align(text: str, cells: int, *, right: bool = False) -> str:
+    """`text` exactly `cells` wide, at the left or the right."""
+    if right and cell_len(text) <= cells:
+        return " " * (cells - cell_len(text)) + text
+    return fit(text, cells, pad=True)
 
 
 def fit_middle(text: str, cells: int) -> str:

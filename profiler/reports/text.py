@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..report import Report
 from .document import Block, Bullets, Cell, Code, Paragraph, Table
-from .plain import clean, fit, width, wrap
+from .plain import align, clean, width, wrap
 from .sections import document
 
 COLUMNS = 80
@@ -50,14 +50,10 @@ def _table(table: Table) -> Iterator[str]:
         cells = [wrap(text, room) for text, room in zip(row, widths, strict=True)]
         for at in range(max(len(lines) for lines in cells)):
             yield (" " * _GAP).join(
-                _aligned(lines[at] if at < len(lines) else "", widths[column],
+                align(lines[at] if at < len(lines) else "", widths[column],
                          right=column in table.right)
                 for column, lines in enumerate(cells)
             )  # fmt: skip
-
-
-def _aligned(text: str, room: int, *, right: bool) -> str:
-    return " " * (room - width(text)) + text if right else fit(text, room, pad=True)
 
 
 def _widths(rows: list[tuple[str, ...]]) -> list[int]:

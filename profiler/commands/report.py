@@ -1,0 +1,71 @@
+"""`accelprof report [RUN]`: the report of a run, finished or live."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UserError
+from ..reports import FORMATS
+from .opening import opened, report_of
+
+_SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt"}
+
+
+def report(
+    run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
+    format: Annotated[
+        str | None, typer.Option("--format", help="md, json or txt [default: by -o, else txt].")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write to FILE instead of stdout.")
+    ] = None,
+) -> None:
+    """Say where a run's time went, why, and what to change.
+
+    Example: accelprof report last -o report.md
+    """
+    chosen = _format(format, json, output)
+    with opened(run) as reader:
+        text = FORMATS[chosen](report_of(reader))
+    if output is None:
+        _print(text)
+    else:
+        _write(output, text)
+
+
+def _format(given: str | None, json: bool, output: Path | None) -> str:
+    """The format's name: what was asked for, else what the file's suffix says."""
+    if json and given not in (None, "json"):
+        raise UserError(f"--json and --format {given} exclude each other")
+    if json:
+        return "json"
+    name = given.lower() if given else None
+    if name is None and output is not None:
+        suffix = output.suffix.lower()
+        name = _SUFFIXES.get(suffix, suffix.removeprefix(".") or "none")
+    if name is None:
+        return "txt"
+    if name not in FORMATS:
+        what = f"the format {name!r}" if given else f"a report in {str(output)!r}"
+        raise UserError(f"cannot write {what}: the formats are {', '.join(FORMATS)}")
+    return name
+
+
+def _print(text: str) -> None:
+    # What the terminal's encoding cannot show is shown as ?, not as a traceback
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    sys.stdout.write(text)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    print(f"accelprof: wrote {path}", file=sys.stderr)
