@@ -129,12 +129,7 @@ def table(rows: list[Row], now_s: float, paint: Paint) -> str:
     widths = [max(width(line[at]) for line in texts) for at in range(len(_HEAD))]
     lines = []
     for at, line in enumerate(texts):
-        cells = [
-            " " * (widths[c] - width(text)) + text
-            if c in _RIGHT
-            else fit(text, widths[c], pad=True)
-            for c, text in enumerate(line)
-        ]
+        cells = [align(text, widths[c], right=c in _RIGHT) for c, text in enumerate(line)]
         if at == 0:
             lines.append(paint.dim("  ".join(cells).rstrip()))
         else:

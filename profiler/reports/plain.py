@@ -17,8 +17,6 @@ ELLIPSIS = "…"
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _UNITS = r"%|(?:[mµu]?s|h|min|x|W|[KMGT]?i?B|[kMGT]?B(?:/s)?|[kMGTP]?FLOP/s)\b"
 _UNIT_BREAK = re.compile(rf"(?<=\d) (?={_UNITS})")
-    r"(?<=\d) (?=(?:%|[mµu]?s|h|min|x|W|[KMGT]?i?B|[kMGT]?B(?:/s)?|[kMGTP]?FLOP/s)\b|%)"
-)
 _SPACES = frozenset("\t\n\r\v\f")
 
 
