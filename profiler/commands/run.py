@@ -1,0 +1,104 @@
+"""`accelprof run [OPTIONS] [--] COMMAND...`: options to a RunOptions; the rest is launch.py."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from ..errors import UserError
+from ..launch import RunOptions, launch
+
+RATE_HZ = (0.1, 100.0)
+DISK_LEAST_BYTES = 8 << 20  # an empty run file has 2 MB, its write-ahead log may grow to 16 MB
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def run(  # noqa: PLR0917 - typer reads the options from the signature
+    command: Annotated[
+        list[str], typer.Argument(help="The job, as you would start it.", metavar="COMMAND...")
+    ],
+    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="K=V; may be given many times.")] = None,
+    note: Annotated[str | None, typer.Option(help="A remark, kept with the run.")] = None,
+    out: Annotated[str | None, typer.Option(help="Folder to record in instead of home.")] = None,
+    tui: Annotated[bool, typer.Option("--tui", help="Live view beside the job.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No verdict card at the end.")] = False,
+    no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Sample from outside only.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Samples a second.", metavar="HZ")] = None,
+    capture: Annotated[
+        str,
+        typer.Option(help="Record operators: auto, off, or at a step.", metavar="auto|off|STEP"),
+    ] = "auto",
+    stacks: Annotated[str, typer.Option(help="Sample stacks.", metavar="auto|off")] = "auto",
+    samples_per_step: Annotated[
+        int | None, typer.Option(help="When it cannot be inferred.", metavar="N", min=1)
+    ] = None,
+    max_disk: Annotated[
+        str | None, typer.Option(help="Most the run file may take: 500MB, 2GB.", metavar="SIZE")
+    ] = None,
+) -> int:
+    """Run COMMAND unchanged; at its end print what bounds it. Exits with COMMAND's status.
+
+    The first word that is no option begins COMMAND.
+
+    Example: accelprof run --name baseline --tag lr=3 python train.py --lr 3
+    """
+    if tui:
+        raise UserError("--tui is not supported yet: open `accelprof top` in a second terminal")
+    if not command[0]:
+        raise UserError("the command is empty")
+    return launch(
+        RunOptions(
+            command=command,
+            name=name,
+            tags=dict(_tag(text) for text in tag or ()),
+            note=note,
+            out=out,
+            quiet=quiet,
+            hooks=not no_hooks,
+            rate_hz=_rate(rate),
+            capture=_capture(capture),
+            stacks=_stacks(stacks),
+            samples_per_step=samples_per_step,
+            max_disk_bytes=None if max_disk is None else size_bytes(max_disk),
+        )
+    )
+
+
+def _tag(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UserError(f"--tag {text!r}: write it as KEY=VALUE")
+    return key, value
+
+
+def _rate(value: float | None) -> float | None:
+    if value is not None and not RATE_HZ[0] <= value <= RATE_HZ[1]:
+        raise UserError(f"--rate {value:g}: from {RATE_HZ[0]:g} to {RATE_HZ[1]:g} Hz")
+    return value
+
+
+def _capture(value: str) -> str:
+    if value not in ("auto", "off") and not (value.isascii() and value.isdigit()):
+        raise UserError(f"--capture {value!r}: auto, off or the number of a step")
+    return value
+
+
+def _stacks(value: str) -> str:
+    if value not in ("auto", "off"):
+        raise UserError(f"--stacks {value!r}: auto or off")
+    return value
+
+
+def size_bytes(text: str) -> int:
+    """`500MB`, `2G`, `64MiB` or plain bytes."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise UserError(f"--max-disk {text!r}: write a size as 500MB or 2GB")
+    number, prefix, binary = match.groups()
+    size = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " "))
+    if size < DISK_LEAST_BYTES:
+        raise UserError(f"--max-disk {text!r}: at least {DISK_LEAST_BYTES >> 20}MiB")
+    return size
