@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 GIB = 2**30
-NAMES = {  # name, memory, compute capability, GPM, PCIe generation, power limit in mW, NVML architecture
+# name, memory, compute capability, GPM, PCIe generation, power limit in mW, NVML's architecture
+NAMES = {
     "h100": ("NVIDIA H100 80GB HBM3", 80 * GIB, 90, 1, 5, 700_000, 9),
     "h200": ("NVIDIA H200", 141 * GIB, 90, 1, 5, 700_000, 9),
     "a100-80": ("NVIDIA A100-SXM4-80GB", 80 * GIB, 80, 0, 4, 400_000, 7),
@@ -105,5 +105,4 @@ def write_script(path: Path, cards: Iterable[Card], *, head: Iterable[str] = ())
     lines = [*head, *(line for item in cards for line in item.lines())]
     partial = path.with_suffix(".partial")
     partial.write_text("\n".join(lines) + "\n", "utf-8")
-    os.replace(partial, path)
-    return path
+    return partial.replace(path)

@@ -1,0 +1,82 @@
+"""GPM, the hardware counters of Hopper and newer: SM, tensor, DRAM, pipes; no root needed.
+
+A reading is the average between two samples. The driver answers OK as a whole while single
+metrics fail: each carries its own return code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .nvml_driver import NOT_SUPPORTED, Missing, explain
+from .nvml_fields import GPM_EXTRAS, GPM_SHARES, Handle
+
+NEEDS = Missing(
+    "needs Hopper or newer (GPM)",
+    NOT_SUPPORTED,
+    "an administrator of the host: run a dcgm-exporter (Ampere, Ada)",
+)
+IDS = (*GPM_SHARES, *GPM_EXTRAS)
+NOT_READY = 27
+
+
+def support(nvml: Any, handle: Handle) -> Missing | None:
+    """None when the device has GPM."""
+    try:
+        supported = bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
+    except Exception as error:
+        missing = explain(error)
+        return missing if missing.code not in (NOT_SUPPORTED, None) else NEEDS
+    return None if supported else NEEDS
+
+
+class Gpm:
+    """The two samples of one device. `instance`: a MIG GPU instance of the card `handle`."""
+
+    def __init__(self, nvml: Any, handle: Handle, instance: int | None = None) -> None:
+        self.nvml, self.handle, self.instance = nvml, handle, instance
+        self.samples = [nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()]
+        self.have_first = False
+        self.request = nvml.c_nvmlGpmMetricsGet_t()
+        self.request.version = nvml.NVML_GPM_METRICS_GET_VERSION
+        self.request.numMetrics = len(IDS)
+
+    def read(self) -> dict[int, float | Missing] | Missing | None:
+        """Raw values by metric id; None: the first sample, there is no interval yet."""
+        nvml = self.nvml
+        try:
+            if self.instance is None:
+                nvml.nvmlGpmSampleGet(self.handle, self.samples[1])
+            else:
+                nvml.nvmlGpmMigSampleGet(self.handle, self.instance, self.samples[1])
+            if not self.have_first:
+                self._next()
+                return None
+            request = self.request
+            request.sample1, request.sample2 = self.samples
+            for position, id_ in enumerate(IDS):
+                request.metrics[position].metricId = id_
+            nvml.nvmlGpmMetricsGet(request)
+        except Exception as error:
+            missing = explain(error)
+            return None if missing.code == NOT_READY else missing
+        self._next()
+        return {id_: self._value(position) for position, id_ in enumerate(IDS)}
+
+    def _next(self) -> None:
+        self.samples.reverse()
+        self.have_first = True
+
+    def _value(self, position: int) -> float | Missing:
+        metric = self.request.metrics[position]
+        code = metric.nvmlReturn
+        if code:
+            return explain(self.nvml.NVMLError(code))
+        return float(metric.value)
+
+    def close(self) -> None:
+        for sample in self.samples:
+            try:
+                self.nvml.nvmlGpmSampleFree(sample)
+            except Exception:
+                return

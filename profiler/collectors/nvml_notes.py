@@ -1,0 +1,213 @@
+"""What NVML tells beside samples, as `event` rows: processes, Xid errors, counters.
+
+Kinds: `device-processes` when the set of processes on a device changes, `xid` at each error,
+`device-counters` every 10 s (throttled time, ECC, PCIe replays, pipes, NVLink).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from .nvml_card import Card, S
+from .nvml_driver import LASTING, Missing, explain
+from .nvml_fields import SENTINELS, XIDS
+from .nvml_processes import (
+    Use,
+    attribute,
+    in_initial_namespace,
+    read_processes,
+    start_ticks,
+)  # fmt: skip
+from .nvml_watch import Job
+
+XID_EVENT = 8
+COUNTERS_NS = 10 * S
+VIOLATIONS = {0: "power", 1: "thermal", 2: "sync_boost", 3: "board_limit", 5: "reliability"}
+Event = tuple[str, int, dict[str, Any]]  # kind, t_ns, data
+
+
+class Notes:
+    """Makes the jobs of the slow lane that end in events; `events` holds what they found."""
+
+    def __init__(
+        self,
+        nvml: Any,
+        cards: Iterable[Card],
+        tree: Callable[[], Collection[int]],
+        root: Path = Path("/"),
+    ) -> None:
+        self.nvml, self.cards, self.tree, self.root = nvml, list(cards), tree, root
+        self.events: deque[Event] = deque(maxlen=10_000)
+        self.t_ns = 0
+        self._host_pids = in_initial_namespace(root)
+        self._job_start = start_ticks(os.getpid(), root)
+        self._told: dict[int, object] = {}
+        self._xid_set: Any = None
+        self._resting: set[object] = set()
+        self._counters_due_ns = 0
+        self._jobs = [
+            Job(("processes", card.device), self._reader(card), self._taker(card))
+            for card in self.cards
+        ]
+        self._xid_job = Job(("xid", None), self._read_xids, self._take_xids)
+        self._counter_jobs = [
+            Job(("counters", card.device), self._counter_reader(card), self._counter_taker(card))
+            for card in self.cards
+            if card.parent is None
+        ]
+
+    def due(self, t_ns: int) -> Iterable[Job]:
+        self.t_ns = t_ns
+        yield from (job for job in self._jobs if job.key not in self._resting)
+        if self._xid_job.key not in self._resting:
+            yield self._xid_job
+        if t_ns >= self._counters_due_ns:
+            self._counters_due_ns = t_ns + COUNTERS_NS
+            yield from self._counter_jobs
+
+    # Processes
+
+    def _reader(self, card: Card) -> Callable[[], list[Use] | Missing]:
+        return lambda: read_processes(self.nvml, card.handle)
+
+    def _taker(self, card: Card) -> Callable[[list[Use] | Missing], None]:
+        return lambda uses: self._take_processes(card, uses)
+
+    def _take_processes(self, card: Card, uses: list[Use] | Missing) -> None:
+        if isinstance(uses, Missing):
+            card.process_bytes = None
+            if uses.code in LASTING:
+                self._resting.add(("processes", card.device))
+                data = {"device": card.device, "processes": None, "reason": uses.reason}
+                self.events.append(("device-processes", self.t_ns, data))
+            return
+        sizes = [use.memory_bytes for use in uses if use.memory_bytes is not None]
+        card.process_bytes = sum(sizes) if len(sizes) == len(uses) else None
+        found = attribute(
+            uses,
+            self.tree(),
+            host_pids=self._host_pids,
+            job_start_ticks=self._job_start,
+            started=lambda pid: start_ticks(pid, self.root),
+        )
+        what = (found.known, tuple((use.pid, use.ours) for use in found.uses))
+        if self._told.get(card.device, (True, ())) == what:
+            return
+        self._told[card.device] = what
+        self.events.append(
+            (
+                "device-processes",
+                self.t_ns,
+                {
+                    "device": card.device,
+                    "attribution": "known" if found.known else "unknown",
+                    "reason": found.reason,
+                    "processes": [
+                        {"pid": use.pid, "memory_bytes": use.memory_bytes, "ours": use.ours}
+                        for use in found.uses
+                    ],
+                },
+            )
+        )
+
+    # Xid errors
+
+    def _read_xids(self) -> list[tuple[int | None, int]] | Missing:
+        """(device, Xid) since the last time. A wait of 0 ms never blocks."""
+        nvml = self.nvml
+        found: list[tuple[int | None, int]] = []
+        try:
+            if self._xid_set is None:
+                self._xid_set = self._register()
+            while len(found) < 100:
+                event = nvml.nvmlEventSetWait_v2(self._xid_set, 0)
+                found.append((self._device_of(event.device), int(event.eventData)))
+        except Exception as error:
+            missing = explain(error)
+            if getattr(error, "value", None) == nvml.NVML_ERROR_TIMEOUT:
+                return found
+            return found or missing
+        return found
+
+    def _register(self) -> Any:
+        nvml = self.nvml
+        events = nvml.nvmlEventSetCreate()
+        registered, last = 0, None
+        for card in self.cards:
+            if card.parent is None:
+                try:
+                    nvml.nvmlDeviceRegisterEvents(card.handle, XID_EVENT, events)
+                    registered += 1
+                except Exception as error:
+                    last = error
+        if last is not None and not registered:
+            raise last
+        return events
+
+    def _device_of(self, handle: Any) -> int | None:
+        """The device of an event's handle (a fresh pointer: compare where it points)."""
+        address = _address(handle)
+        for card in self.cards:
+            if _address(card.handle) == address:
+                return card.device
+        return None
+
+    def _take_xids(self, found: list[tuple[int | None, int]] | Missing) -> None:
+        if isinstance(found, Missing):
+            self._resting.add(self._xid_job.key)
+            return
+        for device, xid in found:
+            data = {"device": device, "xid": xid, "meaning": XIDS.get(xid)}
+            self.events.append(("xid", self.t_ns, data))
+
+    # Counters
+
+    def _counter_reader(self, card: Card) -> Callable[[], dict[str, int]]:
+        return lambda: read_counters(self.nvml, card.handle)
+
+    def _counter_taker(self, card: Card) -> Callable[[dict[str, int]], None]:
+        def take(counters: dict[str, int]) -> None:
+            data = {"device": card.device, **counters, **card.extras}
+            if counters or card.extras:
+                self.events.append(("device-counters", self.t_ns, data))
+
+        return take
+
+
+def _address(handle: Any) -> int:
+    import ctypes
+
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def read_counters(nvml: Any, handle: Any) -> dict[str, int]:
+    """Counters since the driver was loaded; those that cannot be read are left out."""
+    found: dict[str, int] = {}
+
+    def note(key: str, read: Callable[[], int]) -> None:
+        try:
+            value = read()
+        except Exception:
+            return
+        if value not in SENTINELS:
+            found[key] = int(value)
+
+    for policy, name in VIOLATIONS.items():
+        note(
+            f"violation_{name}_ns",
+            lambda policy=policy: nvml.nvmlDeviceGetViolationStatus(handle, policy).violationTime,
+        )
+    note("pcie_replays", lambda: nvml.nvmlDeviceGetPcieReplayCounter(handle))
+    note("ecc_corrected", lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 0, 0))
+    note("ecc_uncorrected", lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 1, 0))
+    try:
+        value = nvml.nvmlDeviceGetFieldValues(handle, [nvml.NVML_FI_DEV_MEMORY_TEMP])[0]
+        if not value.nvmlReturn and 0 < value.value.uiVal < 150:
+            found["memory_temperature_c"] = int(value.value.uiVal)
+    except Exception:
+        pass
+    return found
