@@ -1,26 +1,16 @@
-"""Opening the run that a user named: what goes wrong becomes one line and an exit status."""
+"""Opening the run that a user named, and its report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ...storage import library
-from ...storage.reader import BadRunFile, QueryError, RunReader, open_run
+from ...storage.reader import RunReader, open_run
 from ..errors import UserError
 from ..report import Report
 
 
-@contextmanager
-def opened(run: str) -> Iterator[RunReader]:
-    """A reader of the run, closed at the end. Raises `UserError`: 3 no such run, 2 a bad file."""
-    try:
-        with open_run(library.resolve(run)) as reader:
-            yield reader
-    except library.RunNotFound as error:
-        raise UserError(str(error), status=3) from None
-    except (BadRunFile, QueryError) as error:
-        raise UserError(str(error)) from None
+def opened(run: str) -> RunReader:
+    """A reader of the run. Raises `RunNotFound`, `BadRunFile`."""
+    return open_run(library.resolve(run))
 
 
 def report_of(reader: RunReader) -> Report:
@@ -28,8 +18,7 @@ def report_of(reader: RunReader) -> Report:
     from ..diagnosis import diagnose
 
     if _empty(reader):
-        name = reader.folder.name
-        raise UserError(f"{name}: nothing was recorded in this run", status=3)
+        raise UserError(f"{reader.folder.name}: nothing was recorded in this run", status=3)
     return settled(diagnose(reader), live=reader.live)
 
 

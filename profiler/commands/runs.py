@@ -17,7 +17,7 @@ from ...storage.reader import BadRunFile, QueryError, open_run
 from ..report import Confidence
 from ..reports import figures, phases
 from ..reports.paint import Paint, wants_colour
-from ..reports.plain import clean, width
+from ..reports.plain import align, clean, width
 from ..reports.summary import SUMMARY_KEY, read_summary
 
 _READERS = 4  # opening a file takes about 15 ms, most of it outside Python

@@ -10,11 +10,17 @@ import msgspec
 
 from ..report import Report
 from . import figures, sources, verdict, view, windows
+from .model import RunView
 from .view import Reader
 
 
 def diagnose(reader: Reader, *, now_ns: int | None = None) -> Report:
     """The report of a run: live, finished, without hooks or empty."""
+    return examine(reader, now_ns=now_ns)[0]
+
+
+def examine(reader: Reader, *, now_ns: int | None = None) -> tuple[Report, RunView]:
+    """The report and what it was judged from: a live view divides its own windows with that."""
     seen = view.load(reader, now_ns if now_ns is not None else time.time_ns())
     fired, missing = verdict.fire(seen)
     processes = sources.processes(reader)
@@ -28,7 +34,7 @@ def diagnose(reader: Reader, *, now_ns: int | None = None) -> Report:
     ordered = sorted(
         (f for _, f in fired), key=lambda f: ("critical", "warning", "info").index(f.severity)
     )
-    return Report(
+    report = Report(
         run=figures.run_info(seen), devices=figures.devices(seen, devices),
         verdict=verdict.judge(seen, fired), time=figures.time(seen),
         utilisation=figures.utilisation(seen), memory=figures.memory(seen),
@@ -36,6 +42,7 @@ def diagnose(reader: Reader, *, now_ns: int | None = None) -> Report:
         hotspots=figures.hotspots(seen), ranks=list(seen.ranks), cost=figures.cost(seen),
         quality=figures.quality(seen, processes, [(str(m), str(r)) for m, r in gaps], missing),
     )  # fmt: skip
+    return report, seen
 
 
 def window_rows(report: Report, started_ns: int) -> list[dict[str, Any]]:
@@ -59,4 +66,4 @@ def finding_rows(report: Report) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-__all__: Sequence[str] = ["diagnose", "finding_rows", "window_rows"]
+__all__: Sequence[str] = ["diagnose", "examine", "finding_rows", "window_rows"]
