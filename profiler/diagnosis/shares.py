@@ -38,6 +38,10 @@ def totals(steps: Sequence[Step]) -> list[float]:
     return [sum(column) for column in zip(*(raw(s) for s in steps), strict=True)]
 
 
+# Shares that stacks can move time to, out of time without a span; `other` takes what is blind
+MOVED = ("input", "logging", "checkpoint", "evaluation")
+
+
 @dataclass(frozen=True)
 class Division:
     """How work and uncovered time divide; the same for every window of a run."""
@@ -59,8 +63,10 @@ def divide(sums: Sequence[float], how: Division) -> tuple[dict[str, float], floa
     for name in ("transfer", "communication", "checkpoint", "logging", "evaluation", "input"):
         shares[name] = part[name]
     loose = part["before_forward"] + part["uncovered"]
-    by_stacks = _loose_by_stacks(loose, part, how)
-    for name in ("input", "logging", "checkpoint", "evaluation"):
+    unseen = blind(part["before_forward"], how)
+    shares["other"] += unseen
+    by_stacks = _loose_by_stacks(loose - unseen, part, how)
+    for name in MOVED:
         shares[name] += by_stacks[name]
     work = part["work"] + by_stacks["work"]
     unexplained = 0.0
@@ -72,9 +78,16 @@ def divide(sums: Sequence[float], how: Division) -> tuple[dict[str, float], floa
     return _exact(shares), by_stacks["input"], unexplained
 
 
+def blind(before_forward: float, how: Division) -> float:
+    """Time before the forward that may be the making of batches or not: without a loader only
+    stacks could tell, and there are none."""
+    unknown = not how.has_loader and how.stacks.samples < MIN_STACK_SAMPLES
+    return before_forward if unknown and before_forward >= BLIND else 0.0
+
+
 def _loose_by_stacks(loose: float, part: dict[str, float], how: Division) -> dict[str, float]:
     """Time without a span: what stacks say of it; the rest is the job's own work."""
-    found = dict.fromkeys(("input", "logging", "checkpoint", "evaluation"), 0.0)
+    found = dict.fromkeys(MOVED, 0.0)
     seen = how.stacks.shares
     if how.stacks.samples >= MIN_STACK_SAMPLES:
         wanted = {
@@ -91,6 +104,7 @@ def _loose_by_stacks(loose: float, part: dict[str, float], how: Division) -> dic
 
 
 MIN_STACK_SAMPLES = 30
+BLIND = 0.10  # of the time; less cannot make a verdict wrong by itself
 STACK_NOISE = 0.03
 
 
@@ -129,16 +143,14 @@ def _device_work(work: float, shares: dict[str, float], how: Division) -> None:
         shares["compute"] = busy * (1.0 - how.memory_fraction)
 
 
+GRAIN = 2.0**40  # shares are multiples of its inverse, so that sums of them are exact
+
+
 def _exact(shares: dict[str, float]) -> dict[str, float]:
-    """Shares that sum to 1 exactly (as floats): the largest takes up the rounding."""
+    """Shares that sum to exactly 1 in any order: the largest takes up the rounding."""
     total = sum(shares.values())
     if total <= 0:
         return {}
-    fixed = {name: shares[name] / total for name in SHARES}
-    largest = max(fixed, key=lambda k: fixed[k])
-    for _ in range(4):
-        error = 1.0 - sum(fixed.values())
-        if error == 0.0:
-            break
-        fixed[largest] += error
+    fixed = {name: round(shares[name] / total * GRAIN) / GRAIN for name in SHARES}
+    fixed[max(fixed, key=lambda k: fixed[k])] += 1.0 - sum(fixed.values())
     return fixed

@@ -36,8 +36,9 @@ _FUNCTIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("logging", re.compile(r"^_*(log|write_summary|report|print)(_|$)|log_metr|add_scalar", re.I)),
     ("input", re.compile(
         r"load|batch|read|decode|fetch|sample|augment|tokeni|collat|preprocess|transform|dataset"
-        r"|getitem|crop|resize|parse|make_data|get_data|data_gen|generator|stream|shard|download"
-        r"|prepare|minibatch", re.I)),
+        r"|getitem|crop|resize|parse|(make|get)_data|data_gen|generator|stream|shard|download"
+        r"|prepare|example|image|record|produce|feed|simulat|synth|jpeg|png|episode|rollout"
+        r"|corpus|^next_|_reader", re.I)),
 )  # fmt: skip
 _HIDDEN = re.compile(r"<frozen|importlib|threading\.py|runpy\.py|contextlib\.py|_contextlib\.py")
 

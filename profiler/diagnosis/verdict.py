@@ -20,6 +20,7 @@ from .text import percent
 
 ENOUGH_STEPS, FEWEST_STEPS = 20, 8
 CLEAR_MARGIN = 0.15  # of wall time, for high confidence
+CLOSE_SPLIT = 0.10  # between compute, memory and host: what a captured step differs by chance
 LEAST_MARGIN = 0.02  # less is no difference worth a verdict
 NOISE_TIMES = 2.0  # standard errors below which a margin is noise
 STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
@@ -200,7 +201,8 @@ def _doubts(
         doubts.add("medium", "the loop has no DataLoader: input was told from stacks alone")
     if not view.on_cpu:
         _device_doubts(view, doubts)
-    if view.shares.get("other", 0.0) > margin:
+    named = max(v for k, v in view.shares.items() if k not in (name, "other", "evaluation"))
+    if named + view.shares["other"] > view.shares[name]:
         doubts.add("low", f"{percent(view.shares['other'])} of the time could not be split")
     lost = {"forward", "backward"} - view.observed
     if lost and name == "host" and not view.has_capture:
@@ -215,6 +217,8 @@ def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _
     if not split.stable and other in SPLIT:
         doubts.add("low" if margin < CLEAR_MARGIN else "medium",
                    "ceilings off by half would change the answer")  # fmt: skip
+    if other in SPLIT and margin < CLOSE_SPLIT:
+        doubts.add("low", "one captured step decides between two shares this close")
     if split.covered < COVERED:
         doubts.add(
             "low", f"only {percent(split.covered)} of operator time has known FLOPs or bytes"
@@ -260,6 +264,11 @@ def _unsplit(view: RunView) -> str:
     if not view.on_cpu:
         return f"{share} of the time is spent on the device, but nothing says whether memory or " \
             "arithmetic limits it: no hardware counters and no operator capture."  # fmt: skip
+    if not view.division.has_loader and not view.stacks.samples:
+        return (
+            f"{share} of the time is the loop's own code, in part before the forward: without a "
+            "DataLoader only stacks tell input from other work (--stacks auto)."
+        )
     if not view.has_capture:
         return (
             f"{share} of the time is the step's own work, but no operators were captured to "

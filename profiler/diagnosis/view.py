@@ -48,7 +48,7 @@ def load(reader: Reader, now_ns: int) -> RunView:
         host=sources.host(reader, span), job=sources.job(reader, span, processes, critical),
         device=sources.device(reader, span),
         stacks=_stacks(reader, span, critical), ranks=_rank_rows(ranks, by_rank),
-        events=sources.events(reader), notes=_notes(facts), now_ns=now_ns,
+        events=sources.events(reader), notes=_notes(facts, processes), now_ns=now_ns,
     )  # fmt: skip
     return with_shares(view, sources.ops(reader, critical))
 
@@ -58,16 +58,16 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     steps = view.steady.steps
     if not steps:
         return view
-    division = shares.Division(None, view.device, view.stacks, bool(view.loaders), None)
+    has_loader = bool(view.loaders) or any(s.data_wait_ns is not None for s in steps)
+    view = replace(view, stacks=_idle_is_input(view, has_loader))
+    division = shares.Division(None, view.device, view.stacks, has_loader, None)
     sums = shares.totals(steps)
     before, _, _ = shares.divide(sums, division)
     total = sum(sums) or 1.0
     loose = {name: sums[shares.RAW.index(name)] for name in ("work", "before_forward", "uncovered")}
-    moved = sum(
-        before[n] - sums[shares.RAW.index(n)] / total
-        for n in ("input", "logging", "checkpoint", "evaluation")
-    ) if view.on_cpu else 0.0  # fmt: skip
-    work_s = (sum(loose.values()) / total - moved) * (view.step_s or 0.0)
+    moved = sum(before.get(n, 0.0) - sums[shares.RAW.index(n)] / total for n in shares.MOVED)
+    blind = shares.blind(loose["before_forward"] / total, division)
+    work_s = (sum(loose.values()) / total - moved - blind) * (view.step_s or 0.0)
     split = roofline.split(ops, view.ceilings, work_s) if view.ceilings else None
     division = replace(division, split=split, memory_fraction=_memory_fraction(view, split))
     found, by_stacks, unexplained = shares.divide(sums, division)
@@ -78,6 +78,21 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
         gc_share=_column_share(steps, "gc_ns", duration),
         division=division, matrix_rows=roofline.matrix_rows(ops), has_capture=bool(ops),
     )  # fmt: skip
+
+
+IDLE_CORES = 0.5  # of the training process, under which the user's own code waits
+
+
+def _idle_is_input(view: RunView, has_loader: bool) -> StackShares:
+    """A loop without a loader whose process is idle in the user's own code waits for its data."""
+    found, cores = view.stacks, view.job.main_cpu_cores
+    if has_loader or cores is None or cores > IDLE_CORES or not found.shares.get("user"):
+        return found
+    parts = dict(found.shares)
+    parts["input"] = parts.get("input", 0.0) + parts.pop("user")
+    hot = {k: v for k, v in found.hot.items() if k != "user"}
+    hot["input"] = [*found.hot.get("input", []), *found.hot.get("user", [])]
+    return StackShares(found.samples, parts, hot)
 
 
 def _memory_fraction(view: RunView, split: Any) -> float | None:
@@ -171,8 +186,12 @@ def _loaders(facts: Sequence[dict[str, Any]]) -> tuple[Loader, ...]:
     )  # fmt: skip
 
 
-def _notes(facts: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    notes = [str(f.get("text")) for f in _all(facts, wire.FACT_NOTE) if f.get("text")]
+def _notes(facts: Sequence[dict[str, Any]], processes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Why something is missing, in the words of the hooks and of whoever looked for them."""
+    main = [p for p in processes if p["role"] != "worker"]
+    reasons = [str(p["hooks"]) for p in main if p["hooks"] not in (None, "loaded")]
+    notes = [] if any(p["hooks"] == "loaded" for p in main) else reasons
+    notes += [str(f.get("text")) for f in _all(facts, wire.FACT_NOTE) if f.get("text")]
     notes += [
         f"hook {f.get('hook')} switched itself off: {f.get('error')}"
         for f in _all(facts, wire.FACT_HOOK_OFF)

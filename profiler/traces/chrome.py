@@ -5,7 +5,6 @@ The file is untrusted: its size is bounded, unknown fields are skipped, and noth
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from pathlib import Path
@@ -78,17 +77,15 @@ def _read_bytes(path: Path, max_bytes: int) -> tuple[bytes, bool]:
         if not packed:
             data = file.read(max_bytes + 1)
             return data[:max_bytes], len(data) > max_bytes
+        parts: list[bytes] = []
+        total, unpack = 0, zlib.decompressobj(wbits=31)
         try:
-            parts, total = [], 0
-            with gzip.open(file) as unpacked:
-                while chunk := unpacked.read(1 << 20):
-                    parts.append(chunk)
-                    total += len(chunk)
-                    if total > max_bytes:
-                        return b"".join(parts)[:max_bytes], True
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+            while total <= max_bytes and (chunk := file.read(1 << 18)):
+                parts.append(unpack.decompress(chunk, max_bytes + 1 - total))
+                total += len(parts[-1])
+        except zlib.error:
             return b"".join(parts), True
-        return b"".join(parts), False
+        return b"".join(parts)[:max_bytes], total > max_bytes or not unpack.eof
 
 
 def _decode(data: bytes) -> Trace | None:

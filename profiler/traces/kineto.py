@@ -163,11 +163,11 @@ def _claim(node: Node, parameters: int | None) -> None:
 
 def _counted_below(node: Node, found: Work) -> bool:
     """Whether the operators below did this work; a converted scalar argument is no such thing."""
-    if found.flops is None or found.bytes is None:
+    if found.kind == "gemm" and found.flops:
+        return node.below_flops > 0.5 * found.flops
+    if found.bytes is None or (node.moved_below and found.flops == 0):
         return node.moved_below or node.below_bytes > 0
-    if node.moved_below and found.flops == 0:
-        return True
-    return node.below_bytes > 0.5 * found.bytes or node.below_flops > 0.5 * (found.flops or 1e300)
+    return node.below_bytes > 0.5 * found.bytes
 
 
 def _hand_up(node: Node, parent: Node) -> None:

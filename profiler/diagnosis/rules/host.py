@@ -7,7 +7,7 @@ from ..text import many, percent
 from .common import WORTH, finding, hot_places
 
 MANY_CALLS = 100  # operators a step; fewer are not what makes a step slow
-SMALL_US = 20.0  # mean time of an operator that is mostly dispatch
+SMALL_US = 50.0  # mean time of an operator with its wrappers that is mostly dispatch
 GC_WORTH = 0.05
 
 
