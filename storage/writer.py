@@ -13,18 +13,17 @@ import json
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
 
+from .buffer import Lost, Pending, Values
 from .reader import BadRunFile, RunReader, check_version, explain
 
 SCHEMA_VERSION = 1
-BUFFER_ROWS = 40_000  # over all tables, while the database takes no rows: about 40 MB
+LOSSES_EVERY_S = 60.0
 # Measured: 600,000 steps stored at a peak RSS of 105 MB (70 MB of it DuckDB's code and Python).
 _CONFIG: dict[str, Any] = {
     "threads": 1,
@@ -32,27 +31,9 @@ _CONFIG: dict[str, Any] = {
     "enable_external_access": False,
 }
 # Small tables that are stored even when `max_bytes` is reached.
-_ALWAYS = frozenset({"run", "device", "process", "op", "window", "finding", "event", "gap"})
+_ALWAYS = frozenset({"device", "process", "op", "window", "finding", "event", "gap"})
 
 Row: TypeAlias = Sequence[Any] | Mapping[str, Any]
-
-
-@dataclass
-class Lost:
-    """Rows of one table that could not be stored."""
-
-    rows: int = 0
-    first_ns: int | None = None
-    last_ns: int | None = None
-    reason: str = ""
-
-    def add(self, t_ns: int | None, reason: str) -> None:
-        """Counts one row, of the time `t_ns` when it has one."""
-        self.rows += 1
-        self.reason = reason
-        if t_ns is not None:
-            self.first_ns = t_ns if self.first_ns is None else min(self.first_ns, t_ns)
-            self.last_ns = t_ns if self.last_ns is None else max(self.last_ns, t_ns)
 
 
 class RunWriter:
@@ -68,13 +49,9 @@ class RunWriter:
         self.lost: dict[str, Lost] = {}  # by table, over the whole run
         self.full = False  # `max_bytes` was reached
         self._max_bytes = max_bytes
-        self._unreported: dict[str, Lost] = {}
-        self._buffer_lock = threading.Lock()
-        self._rows: dict[str, deque[tuple[Any, ...]]] = {}
-        self._count = 0
-        self._run: dict[str, Any] = {}
-        self._replaced: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}
-        self._replaced_all: dict[str, list[tuple[Any, ...]]] = {}
+        self._lock = threading.Lock()  # of what waits and what is lost
+        self._pending = Pending()
+        self._tell_losses_s = 0.0
         self._keys: dict[str, tuple[str, ...]] = {}
         self._database_lock = threading.RLock()
         self._connection = _open(path)
@@ -92,35 +69,38 @@ class RunWriter:
     def append(self, table: str, rows: Iterable[Row]) -> None:
         """Buffers rows: values in the schema's column order, or dicts (missing keys are NULL)."""
         ready = [self._row(table, row) for row in rows]
-        with self._buffer_lock:
-            self._rows.setdefault(table, deque()).extend(ready)
-            self._count += len(ready)
-            if self._count > BUFFER_ROWS:
-                self._drop_oldest()
+        with self._lock:
+            self._pending.append(table, ready)
+            self._drop_overflow()
 
     def update_run(self, **columns: Any) -> None:
         """Sets columns of the one row of `run`."""
         unknown = columns.keys() - set(self._columns["run"])
         if unknown:
             raise ValueError(f"table run has no columns {sorted(unknown)}")
-        with self._buffer_lock:
-            self._run.update(columns)
+        with self._lock:
+            self._pending.run.update(columns)
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Sets one entry of `meta`."""
+        with self._lock:
+            self._pending.meta[key] = value
 
     def replace(self, table: str, rows: Iterable[Row], *, key: Sequence[str] = ()) -> None:
         """Puts rows in place of those with the same `key` columns; without a key, of all rows."""
         ready = [self._row(table, row) for row in rows]
-        with self._buffer_lock:
+        with self._lock:
             if not key:
-                self._replaced_all[table] = ready
-                self._replaced.pop(table, None)
+                self._pending.all_of[table] = ready
+                self._pending.keyed.pop(table, None)
                 return
             self._keys[table] = tuple(key)
             index = [self._columns[table].index(column) for column in key]
-            waiting = self._replaced.setdefault(table, {})
+            waiting = self._pending.keyed.setdefault(table, {})
             for row in ready:
                 waiting[tuple(row[i] for i in index)] = row
 
-    def _row(self, table: str, row: Row) -> tuple[Any, ...]:
+    def _row(self, table: str, row: Row) -> Values:
         columns = self._columns.get(table)
         if columns is None:
             raise ValueError(f"no table {table!r}")
@@ -137,29 +117,36 @@ class RunWriter:
 
     # -- storing -----------------------------------------------------------------------------
 
-    def flush(self) -> bool:
+    def flush(self, *, last: bool = False) -> bool:
         """Stores and commits all that is buffered; False when the database took nothing."""
         with self._database_lock:
-            with self._buffer_lock:
-                rows, self._rows, self._count = self._rows, {}, 0
-                run, self._run = self._run, {}
-                replaced, self._replaced = self._replaced, {}
-                replaced_all, self._replaced_all = self._replaced_all, {}
-                unreported, self._unreported = self._unreported, {}
-            self._apply_limit(rows, unreported)
-            if not (rows or run or replaced or replaced_all or unreported):
+            with self._lock:
+                taken, self._pending = self._pending, Pending()
+            self._apply_limit(taken)
+            self._hold_back_losses(taken, last)
+            if not taken:
                 return True
             try:
-                self._transaction(lambda: self._store(rows, run, replaced, replaced_all))
-                if reported := [_gap_row(table, lost) for table, lost in unreported.items()]:
-                    self._transaction(lambda: self._append("gap", reported))
+                self._transaction(lambda: self._store(taken))
             except (duckdb.Error, OSError) as error:
                 self.trouble = str(error).splitlines()[0] if str(error) else type(error).__name__
-                self._give_back(rows, run, replaced, replaced_all, unreported)
+                with self._lock:
+                    self._pending.follow(taken)
+                    self._drop_overflow()
                 self._reopen_if_dead()
                 return False
             self.trouble = None
             return True
+
+    def _hold_back_losses(self, taken: Pending, last: bool) -> None:
+        """Losses that go on for hours shall not fill `gap` with a row a second."""
+        now_s = time.monotonic()
+        if taken.lost and not last and now_s < self._tell_losses_s:
+            with self._lock:
+                self._pending.follow(Pending(lost=taken.lost))
+            taken.lost = {}
+        elif taken.lost:
+            self._tell_losses_s = now_s + LOSSES_EVERY_S
 
     def _transaction(self, body: Callable[[], None]) -> None:
         self._connection.execute("BEGIN TRANSACTION")
@@ -171,33 +158,30 @@ class RunWriter:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _store(
-        self,
-        rows: dict[str, deque[tuple[Any, ...]]],
-        run: dict[str, Any],
-        replaced: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]],
-        replaced_all: dict[str, list[tuple[Any, ...]]],
-    ) -> None:
-        if run:
-            run = {c: self._run_value(c, value) for c, value in run.items()}
+    def _store(self, taken: Pending) -> None:
+        if taken.run:
+            run = {column: self._run_value(column, value) for column, value in taken.run.items()}
             names = ", ".join(f'"{column}" = ?' for column in run)
             self._connection.execute(f"UPDATE run SET {names}", list(run.values()))
-        for table, new in replaced_all.items():
+        for key, value in taken.meta.items():
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value])
+        for table, rows in taken.all_of.items():
             self._connection.execute(f'DELETE FROM "{table}"')
-            self._append(table, new)
-        for table, by_key in replaced.items():
+            self._append(table, rows)
+        for table, by_key in taken.keyed.items():
             where = " AND ".join(f'"{c}" IS NOT DISTINCT FROM ?' for c in self._keys[table])
-            for key in by_key:
-                self._connection.execute(f'DELETE FROM "{table}" WHERE {where}', list(key))
+            for key_values in by_key:
+                self._connection.execute(f'DELETE FROM "{table}" WHERE {where}', list(key_values))
             self._append(table, list(by_key.values()))
-        for table, new_rows in rows.items():
-            self._append(table, new_rows)
+        for table, appended in taken.rows.items():
+            self._append(table, appended)
+        self._append("gap", [_gap_row(table, lost) for table, lost in taken.lost.items()])
 
     def _run_value(self, column: str, value: Any) -> Any:
         index = self._columns["run"].index(column)
         return _as_json(value) if index in self._json.get("run", ()) else value
 
-    def _append(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _append(self, table: str, rows: Iterable[Values]) -> None:
         if not rows:
             return
         appender = self._connection.appender(table)
@@ -209,7 +193,7 @@ class RunWriter:
         appender.flush()
 
     def _append_one_by_one(
-        self, table: str, rows: Iterable[tuple[Any, ...]], appender: duckdb.Appender
+        self, table: str, rows: Iterable[Values], appender: duckdb.Appender
     ) -> None:
         """The slow way, when a row is bad: the bad ones are mended or counted as lost."""
         for row in rows:
@@ -217,19 +201,19 @@ class RunWriter:
                 appender.append_row(*(_mended(value) for value in row))
             except (duckdb.DataError, duckdb.ProgrammingError, TypeError, UnicodeError) as error:
                 reason = f"bad value: {str(error).splitlines()[0]}"
-                with self._buffer_lock:
+                with self._lock:
                     self._count_lost(table, row, reason)
 
-    def _apply_limit(
-        self, rows: dict[str, deque[tuple[Any, ...]]], unreported: dict[str, Lost]
-    ) -> None:
+    def _apply_limit(self, taken: Pending) -> None:
         if self._max_bytes is None or not (self.full or self.size_bytes() >= self._max_bytes):
             return
         self.full = True  # for good: a series with holes is worse than one that ends
-        for table in [name for name in rows if name not in _ALWAYS]:
-            for row in rows.pop(table):
-                self._count_lost(table, row, "the run file reached --max-disk")
-                unreported.setdefault(table, self._unreported.pop(table, Lost()))
+        for table in [name for name in taken.rows if name not in _ALWAYS]:
+            rows = taken.rows.pop(table)
+            taken.count -= len(rows)
+            with self._lock:
+                for row in rows:
+                    self._count_lost(table, row, "the run file reached --max-disk")
 
     def size_bytes(self) -> int:
         """The run file with its write-ahead log."""
@@ -237,43 +221,16 @@ class RunWriter:
 
     # -- trouble -----------------------------------------------------------------------------
 
-    def _give_back(
-        self,
-        rows: dict[str, deque[tuple[Any, ...]]],
-        run: dict[str, Any],
-        replaced: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]],
-        replaced_all: dict[str, list[tuple[Any, ...]]],
-        unreported: dict[str, Lost],
-    ) -> None:
-        """Back into the buffer, before what came meanwhile."""
-        with self._buffer_lock:
-            for table, old in rows.items():
-                old.extend(self._rows.get(table, ()))
-                self._rows[table] = old
-            self._count = sum(len(waiting) for waiting in self._rows.values())
-            self._run = run | self._run
-            for table, by_key in replaced.items():
-                self._replaced[table] = by_key | self._replaced.get(table, {})
-            self._replaced_all = replaced_all | self._replaced_all
-            for table, lost in unreported.items():
-                self._unreported[table] = _merged(lost, self._unreported.get(table))
-            if self._count > BUFFER_ROWS:
-                self._drop_oldest()
+    def _drop_overflow(self) -> None:
+        """Makes room in the buffer. The lock is held."""
+        for table, row in self._pending.overflow():
+            self._count_lost(table, row, self.trouble or "more rows than could be stored")
 
-    def _drop_oldest(self) -> None:
-        """Makes room in the buffer: a tenth of it, from the fullest tables. Lock is held."""
-        reason = self.trouble or "more rows than could be stored"
-        while self._count > BUFFER_ROWS * 9 // 10:
-            table = max(self._rows, key=lambda name: len(self._rows[name]))
-            for _ in range(max(1, len(self._rows[table]) // 8)):
-                self._count_lost(table, self._rows[table].popleft(), reason)
-                self._count -= 1
-
-    def _count_lost(self, table: str, row: tuple[Any, ...], reason: str) -> None:
+    def _count_lost(self, table: str, row: Values, reason: str) -> None:
         index = self._time_index[table]
         t_ns = row[index] if index is not None and isinstance(row[index], int) else None
         self.lost.setdefault(table, Lost()).add(t_ns, reason)
-        self._unreported.setdefault(table, Lost()).add(t_ns, reason)
+        self._pending.lost.setdefault(table, Lost()).add(t_ns, reason)
 
     def _reopen_if_dead(self) -> None:
         """A fatal error makes DuckDB refuse everything until the file is opened again."""
@@ -300,7 +257,7 @@ class RunWriter:
     def close(self) -> None:
         """Stores the rest and lets go of the file. Never raises; see `trouble`."""
         self.flush()
-        self.flush()  # the gaps that the first one found
+        self.flush(last=True)  # with the losses that the first one found
         with self._database_lock:
             try:
                 self._connection.close()
@@ -369,25 +326,12 @@ def _mended(value: Any) -> Any:
     return value
 
 
-def _gap_row(table: str, lost: Lost) -> tuple[Any, ...]:
+def _gap_row(table: str, lost: Lost) -> Values:
     t_ns = lost.first_ns if lost.first_ns is not None else time.time_ns()
     span = ""
     if lost.first_ns is not None and lost.last_ns is not None:
         span = f" over {(lost.last_ns - lost.first_ns) / 1e9:.1f} s"
     return (t_ns, "storage", table, None, f"{lost.rows} rows lost{span}: {lost.reason}")
-
-
-def _merged(one: Lost, other: Lost | None) -> Lost:
-    if other is None:
-        return one
-    starts = [t for t in (one.first_ns, other.first_ns) if t is not None]
-    ends = [t for t in (one.last_ns, other.last_ns) if t is not None]
-    return Lost(
-        one.rows + other.rows,
-        min(starts, default=None),
-        max(ends, default=None),
-        other.reason or one.reason,
-    )
 
 
 def _size(path: Path) -> int:
