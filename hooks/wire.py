@@ -24,6 +24,7 @@ HEADER = struct.Struct("@8sQQQq")
 CONTROL_OFFSET = 64
 CONTROL = struct.Struct("@Q")
 # start (perf_counter_ns), duration ns, meta, sequence number (1, 2, ...; written last)
+# Record n lies in slot n & (capacity - 1); the capacity is a power of two.
 RECORD = struct.Struct("@QQQQ")
 
 # meta = kind | flags << 8 | ident << 16 | value << 32
