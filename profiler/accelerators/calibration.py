@@ -134,13 +134,15 @@ def measure(python: str, threads: int | None = None, *, quick: bool = True) -> C
 
 
 def _probe(python: str, options: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    if os.sep in python:
+        python = os.path.abspath(python)  # not resolved: a venv's python is a link  # noqa: PTH100
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ACCELPROF_")}
     environment["ACCELPROF_DISABLE"] = "1"
     try:
         done = subprocess.run(
             [python, str(PROBE), msgspec.json.encode(options).decode()],
             capture_output=True, text=True, timeout=timeout_s, env=environment, check=False,
-            stdin=subprocess.DEVNULL, cwd="/",
+            stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
         raise UserError(f"cannot calibrate with {python}: {error.strerror}") from None

@@ -82,6 +82,7 @@ def dispatch(torch: Any, seconds: float) -> float:
 
 
 def measure(options: dict[str, Any]) -> dict[str, Any]:
+    del sys.path[0]  # this folder: its modules are not the job's
     import torch
 
     torch.set_num_threads(max(1, int(options["threads"])))

@@ -95,13 +95,15 @@ def _of_frame(function: str, file: str) -> str | None:
 
 
 def _outer(parsed: list[tuple[str, str, str]]) -> str | None:
-    """Evaluation, checkpoint and logging own what they call: `save` inside, a forward inside."""
+    """Evaluation, checkpoints and the model own what they call, whatever it is named."""
     for function, file, _ in parsed:
         if _is_library(file):
             continue
         for category, pattern in _FUNCTIONS[:2]:
             if pattern.search(function):
                 return category
+    if any(f == "forward" or "torch/nn/modules" in file for f, file, _ in parsed):
+        return "model"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from build import MS, T0, Run, op
@@ -14,9 +15,9 @@ GEMM = op("aten::mm", 40, flops=16e9, bytes=12e6, shapes="[[1024,1024],[1024,102
 PASS = op("aten::mul", 40, flops=1e6, bytes=1.2e9, shapes="[[1000,1000],[1000,1000]]")
 
 
-def loop(count: int = 60, total: float = 50.0, **phases: object) -> Run:
+def loop(count: int = 60, total: float = 50.0, **phases: Any) -> Run:
     """A plain training loop of 50 ms steps in which every hook was seen."""
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "data_wait": 1.0, "iterator": 0.0, "forward": 15.0, "backward": 25.0, "optimizer": 5.0,
         "checkpoint": 0.0, "logging": 0.0, "evaluation": 0.0, "gc": 0.0, "collective": 0.0,
         "h2d": 0.0, "pre_forward": 1.0,
@@ -41,7 +42,7 @@ def with_workers(fetch: float, cpu: float, host: float, workers: int = 2, **more
     return run.batches(59, fetch, cpu, workers=workers, **more).host(host)
 
 
-def split_loop(*ops: dict[str, object], gap_ms: float = 0.0, **phases: object) -> Run:
+def split_loop(*ops: dict[str, object], gap_ms: float = 0.0, **phases: Any) -> Run:
     return loop(**phases).calibrated().process().ops(ops, gap_ms=gap_ms, window_ms=50)
 
 
@@ -84,7 +85,7 @@ def leak(rate: int) -> Run:
         loop(count=600).process().host(0.5, memory_total_bytes=16 << 30, memory_used_bytes=8 << 30)
     )
     return run.add("process_sample", (
-        {"t_ns": T0 + i * 500 * MS, "pid": 10, "cpu_cores": 1.0, "rss_bytes": (400 << 20) + i * rate}
+        {"t_ns": T0 + i * 500 * MS, "pid": 10, "cpu_cores": 1, "rss_bytes": (400 << 20) + i * rate}
         for i in range(58)
     ))  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from build import MS, T0, Run, op
@@ -118,7 +119,7 @@ def test_the_captures_own_cost_is_not_the_jobs() -> None:
     assert report.time.shares["compute"] > 0.8
 
 
-def own_loop(frames: dict[str, int], cores: float | None = None, **phases: object) -> Run:
+def own_loop(frames: dict[str, int], cores: float | None = None, **phases: Any) -> Run:
     """A loop without a DataLoader that spends 40 of 50 ms before its forward."""
     given = {"data_wait": None, "iterator": None, "pre_forward": 40.0, "forward": 3.0,
              "backward": 4.0, "optimizer": 2.0} | phases  # fmt: skip
@@ -142,7 +143,7 @@ CASES = {
              "host-bound"),
     "logging": ({"<module> (/job/t.py:9);log_metrics (/job/t.py:4)": 80, MODEL: 20}, 1.0,
                 "host-bound"),
-    "saving": ({"<module> (/job/t.py:9);save_state (/job/t.py:4);dump (/lib/python3.11/pickle.py:3)":
+    "saving": ({"<module> (/job/t.py:9);save_state (/job/t.py:4);dump (/lib/python3/pickle.py:3)":
                 80, MODEL: 20}, 1.0, "checkpoint-bound"),
     "blind": ({}, 1.0, "inconclusive"),
 }  # fmt: skip

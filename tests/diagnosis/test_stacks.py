@@ -1,0 +1,55 @@
+"""What a sampled stack of the training thread says."""
+
+from __future__ import annotations
+
+import pytest
+
+from accelprof.profiler.diagnosis import stacks
+
+SITE = "/venv/lib/python3.11/site-packages"
+TOP = "<module> (/job/train.py:40)"
+
+CASES = [
+    ("loader", f"{TOP};__next__ ({SITE}/torch/utils/data/dataloader.py:700);decode (/job/d.py:5)"),
+    ("input", f"{TOP};batches (/job/train.py:12)"),
+    ("input", f"{TOP};helper (/job/train.py:12);open ({SITE}/PIL/Image.py:3000)"),
+    ("input", f"{TOP};tokenize_line (/job/text.py:3)"),
+    ("model", f"{TOP};_call_impl ({SITE}/torch/nn/modules/module.py:1500);forward (/job/net.py:9)"),
+    ("model", f"{TOP};forward (/job/net.py:9);sample_noise (/job/net.py:22)"),
+    ("model", f"{TOP};backward ({SITE}/torch/autograd/graph.py:800)"),
+    ("logging", f"{TOP};log ({SITE}/wandb/sdk/wandb_run.py:1700)"),
+    ("logging", f"{TOP};info (/usr/lib/python3.11/logging/__init__.py:1500)"),
+    ("checkpoint", f"{TOP};save ({SITE}/torch/serialization.py:900)"),
+    (
+        "checkpoint",
+        f"{TOP};save_checkpoint (/job/train.py:7);write (/usr/lib/python3.11/gzip.py:3)",
+    ),
+    ("evaluation", f"{TOP};validate (/job/train.py:20);forward (/job/net.py:9)"),
+    ("user", f"{TOP};score (/job/train.py:33)"),
+    ("user", TOP),
+]
+
+
+@pytest.mark.parametrize(("expected", "frames"), CASES, ids=[f"{c}-{i}" for i, (c, _) in
+                                                             enumerate(CASES)])  # fmt: skip
+def test_category(expected: str, frames: str) -> None:
+    assert stacks.classify(frames)[0] == expected
+
+
+def test_the_place_is_the_users_line() -> None:
+    frames = f"{TOP};load (/job/data.py:12);open ({SITE}/PIL/Image.py:3000)"
+    assert stacks.classify(frames)[1] == "/job/data.py:12 load"
+
+
+@pytest.mark.parametrize("frames", ["", ";;", "no brackets", "a (b;c)", "f ()", "(:)"])
+def test_odd_frames_do_no_harm(frames: str) -> None:
+    category, _ = stacks.classify(frames)
+    assert category in ("user", "input")
+
+
+def test_summary_adds_up() -> None:
+    found = stacks.summarise([(TOP, 3), (f"{TOP};batches (/job/train.py:12)", 6), (TOP, 1)])
+    assert found.samples == 10
+    assert found.shares == {"user": 0.4, "input": 0.6}
+    assert found.hot["input"] == [("/job/train.py:12 batches", 1.0)]
+    assert stacks.summarise([]).samples == 0
