@@ -1,0 +1,406 @@
+"""The agent: one process beside the job that records it, and tells the verdict at its end.
+
+    python -P -m accelprof.profiler.agent RUN_FOLDER JOB_PID STARTED_NS [--again]
+
+The launcher starts it in the job's process group with all signals blocked and these descriptors:
+3 control (lines from the launcher: `exit CODE NS`, `stopped`, `continued`, `hurry`; its end of file
+means that the launcher is gone), 4 witness (we tell which signals reached the group), 5 the
+terminal's stderr. 2 is the run's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..storage import library
+from ..storage.live import LiveServer
+from ..storage.writer import RunWriter
+from .launch import CONTROL_FD, RUN_SETTINGS, TERMINAL_FD, WITNESS_FD
+
+FLUSH_EVERY_S = 1.0
+COMPLAINTS_MAX = 20  # of one part in the log
+
+
+@dataclass
+class Ending:
+    """How the job ended: exit status as waitpid gives it (negative: signal), None: not known."""
+
+    code: int | None
+    ended_ns: int
+
+    @property
+    def state(self) -> str:
+        """The run's state by the contract."""
+        if self.code is None:
+            return "lost"
+        return "finished" if self.code == 0 else "failed" if self.code > 0 else "killed"
+
+    @property
+    def status(self) -> int | None:
+        """As a shell gives it: 128 + N for signal N."""
+        return self.code if self.code is None or self.code >= 0 else 128 - self.code
+
+
+class Log:
+    """Lines in the run's log.txt (our stderr), each part's complaints bounded."""
+
+    def __init__(self) -> None:
+        self._count: dict[str, int] = {}
+
+    def write(self, text: str) -> None:
+        """One line with the time."""
+        with contextlib.suppress(OSError):
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            os.write(2, f"{stamp} {text}\n".encode("utf-8", "replace"))
+
+    @contextlib.contextmanager
+    def fence(self, part: str) -> Any:
+        """Whatever fails inside costs only that part; the first time with a traceback."""
+        try:
+            yield
+        except Exception as error:
+            count = self._count[part] = self._count.get(part, 0) + 1
+            if count == 1:
+                self.write(f"{part} failed:\n{traceback.format_exc()}")
+            elif count <= COMPLAINTS_MAX:
+                self.write(f"{part} failed ({count}): {type(error).__name__}: {error}")
+
+
+class Control:
+    """What the launcher says, read on a thread of its own so that `hurry` is heard at any time."""
+
+    def __init__(self, descriptor: int, job: int, on_hurry: Callable[[], None]) -> None:
+        self.ending: Ending | None = None
+        self.launcher_gone = False
+        self.stopped = False  # the launcher stopped itself because the job stopped
+        self.changed = threading.Event()
+        self._descriptor = descriptor
+        self._job = job
+        self._on_hurry = on_hurry
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+
+    def _listen(self) -> None:
+        unread = b""
+        while data := self._read():
+            *lines, unread = (unread + data).split(b"\n")
+            for line in lines:
+                self._hear(line.decode("ascii", "replace").split())
+        self.launcher_gone = True
+        if self.ending is None:
+            _wait_for_end(self._job)
+            self.ending = Ending(None, time.time_ns())
+        self.changed.set()
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._descriptor, 4096)
+        except OSError:
+            return b""
+
+    def _hear(self, words: list[str]) -> None:
+        match words:
+            case ["exit", code, ended_ns]:
+                self.ending = Ending(int(code), int(ended_ns))
+                self.changed.set()
+            case ["stopped"]:
+                self.stopped = True
+            case ["continued"]:
+                self.stopped = False
+            case ["hurry"]:
+                self._on_hurry()
+
+
+def _wait_for_end(pid: int) -> None:
+    """Returns when a process that is not our child is gone."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except OSError:  # before Linux 5.3
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.5)
+        return
+    import select
+
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    waiting.poll()
+    os.close(descriptor)
+
+
+def bear_witness(descriptor: int) -> None:
+    """Takes the signals sent to us by processes and tells the launcher, on a thread of its own."""
+    taken = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - {signal.SIGCHLD}
+
+    def watch() -> None:
+        while True:
+            info = signal.sigwaitinfo(taken)
+            if info.si_code <= 0:  # of a process; the terminal's need no witness
+                line = f"{info.si_signo} {info.si_pid} {time.monotonic()}\n"
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, line.encode())
+
+    os.set_blocking(descriptor, False)
+    threading.Thread(target=watch, name="witness", daemon=True).start()
+
+
+@dataclass
+class Agent:
+    """The recording of one run."""
+
+    folder: Path
+    job: int
+    started_ns: int
+    settings: dict[str, Any]
+    again: bool = False
+    log: Log = field(default_factory=Log)
+
+    def __post_init__(self) -> None:
+        self.finishing = False
+        self.hurried = False
+        self.control: Control
+        self.writer: RunWriter
+        self._server: LiveServer | None = None
+        self._runner: Any = None
+        self._ingest: Any = None
+        self._environment: dict[str, Any] = {}
+        self._wrote_trouble = False
+
+    def run(self) -> int:
+        """Records until the job is gone, then finishes; the agent's exit status."""
+        self.control = Control(CONTROL_FD, self.job, self.hurry)
+        self._open()
+        self._start()
+        due = time.monotonic()
+        while self.control.ending is None:
+            self.tick()
+            due = max(due + FLUSH_EVERY_S, time.monotonic())
+            self.control.changed.wait(due - time.monotonic())
+        return self.finish(self.control.ending)
+
+    @property
+    def main(self) -> Any:
+        """The hooked process whose interpreter and torch stand for the run's; None without."""
+        return self._ingest.main if self._ingest else None
+
+    # -- start -------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        limit = self.settings.get("max_disk_bytes")
+        self.writer = RunWriter(self.folder / library.RUN_FILE, max_bytes=limit)
+        self.writer.update_run(
+            id=self.settings["id"],
+            name=self.settings["name"],
+            command=self.settings["command"],
+            cwd=self.settings["cwd"],
+            started_ns=self.started_ns,
+            state="running",
+            tags=self.settings["tags"],
+            note=self.settings["note"],
+            settings={key: self.settings[key] for key in _KEPT_SETTINGS},
+        )
+        if self.again:
+            self.writer.append("gap", [(time.time_ns(), "agent", None, None, _RESTARTED)])
+        self.writer.flush()
+        with self.log.fence("live readers"):
+            self._server = LiveServer(self.folder, self.writer.cursor)
+
+    def _start(self) -> None:
+        from .recording import start_collectors, start_ingest
+
+        with self.log.fence("collectors"):
+            self._runner = start_collectors(self)
+        with self.log.fence("spool"):
+            self._ingest = start_ingest(self)
+        # git may take a while; nothing waits for it
+        threading.Thread(target=self._describe, name="environment", daemon=True).start()
+
+    def _describe(self) -> None:
+        from .environment import describe
+
+        with self.log.fence("environment"):
+            about = describe(self.settings["cwd"])
+            self._environment = about["environment"] | {
+                key: value for key, value in self._environment.items() if value is not None
+            }
+            self.writer.update_run(**(about | {"environment": self._environment}))
+
+    def learn_environment(self, facts: dict[str, Any]) -> None:
+        """What the hooks tell of the job's own interpreter."""
+        self._environment = self._environment | {k: v for k, v in facts.items() if v is not None}
+        self.writer.update_run(environment=self._environment)
+
+    # -- each second -------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """One round: take what is new, store it, look after the launcher."""
+        with self.log.fence("spool"):
+            if self._ingest:
+                self._ingest.poll(time.time_ns())
+        with self.log.fence("storage"):
+            self.flush()
+        if self.control.stopped:
+            with self.log.fence("launcher"):
+                self._wake_launcher()
+
+    def flush(self) -> None:
+        """Stores what is buffered; trouble goes into the log once until it is over."""
+        if self.writer.flush():
+            if self._wrote_trouble:
+                self.log.write("storage works again")
+            self._wrote_trouble = False
+        elif not self._wrote_trouble:
+            self._wrote_trouble = True
+            self.log.write(f"storage: {self.writer.trouble}; going on in memory")
+
+    def _wake_launcher(self) -> None:
+        """The launcher stopped with the job. Continued alone, the job cannot wake it; we do."""
+        launcher = self.settings["launcher"]
+        if _state(launcher) == "T" and _state(self.job) not in ("T", "t"):
+            os.kill(launcher, signal.SIGCONT)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def finish(self, ending: Ending) -> int:
+        """Everything after the job's end. What fails is left out; the status says so."""
+        from . import finish
+
+        self.finishing = True
+        self.log.write(f"the job ended: {ending.state}, status {ending.status}")
+        with self.log.fence("collectors"):
+            if self._runner:
+                self._runner.close()
+        with self.log.fence("spool"):
+            if self._ingest:
+                self._ingest.finish(ending.ended_ns)
+        self.writer.update_run(
+            ended_ns=ending.ended_ns,
+            exit_status=ending.status,
+            state=ending.state,
+            quality=self.quality(),
+        )
+        self.writer.append(
+            "event",
+            [{"t_ns": ending.ended_ns, "kind": "end", "pid": self.job, "data": _end(ending)}],
+        )
+        self.flush()
+        with self.log.fence("finish"):
+            finish.judge(self)
+        return self.close()
+
+    def quality(self) -> dict[str, Any]:
+        """What the recording itself cost: CPU seconds with children, peak RSS in bytes."""
+        times = os.times()
+        return {
+            "profiler_cpu_s": round(sum(times[:4]), 3),
+            "profiler_rss_bytes": _peak_rss_bytes(),
+            "rows_lost": sum(lost.rows for lost in self.writer.lost.values()),
+            "agent_restarted": self.again,
+        }
+
+    def close(self) -> int:
+        """Lets go of everything; 1 when rows could not be stored."""
+        import shutil
+
+        if self._server:
+            self._server.close()
+        self.writer.close()
+        trouble = self.writer.trouble
+        if trouble:
+            self.log.write(f"storage: {trouble}; the last rows are lost")
+            say(f"the recording in {self.folder} is incomplete: {trouble}")
+        else:
+            (self.folder / RUN_SETTINGS).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / library.SPOOL, ignore_errors=True)
+        return 0
+
+    def hurry(self) -> None:
+        """Ctrl-C after the job's end: keep what there is and go. Called on the control thread."""
+        self.hurried = True
+        if not self.finishing:  # the job has just ended, or this is not meant for now
+            return
+        self.log.write("interrupted while finishing")
+        kill_children()
+        self.close()
+        os._exit(0)
+
+
+_RESTARTED = "the recorder was killed and started again; samples of the time between are missing"
+_KEPT_SETTINGS = ("hooks", "rate_hz", "capture", "stacks", "samples_per_step", "max_disk_bytes")
+
+
+def say(message: str) -> None:
+    """One line on the terminal's stderr."""
+    with contextlib.suppress(OSError):
+        os.write(TERMINAL_FD, f"accelprof: {message}\n".encode("utf-8", "replace"))
+
+
+def kill_children() -> None:
+    """Ends what we started ourselves, a calibration for instance."""
+    with contextlib.suppress(OSError, ValueError):
+        for task in Path("/proc/self/task").iterdir():
+            for pid in (task / "children").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+
+
+def _end(ending: Ending) -> dict[str, Any]:
+    code = ending.code
+    return {"state": ending.state, "signal": -code if code is not None and code < 0 else None}
+
+
+def _state(pid: int) -> str | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return text.rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
+
+
+def _peak_rss_bytes() -> int | None:
+    # Not ru_maxrss, which counts what the launcher had before the exec.
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def main(words: list[str]) -> int:
+    """The agent's process."""
+    os.umask(0o077)
+    _close_strangers()
+    log = Log()
+    try:
+        bear_witness(WITNESS_FD)
+        folder = Path(words[0])
+        settings = json.loads((folder / RUN_SETTINGS).read_text(errors="surrogateescape"))
+        agent = Agent(folder, int(words[1]), int(words[2]), settings, "--again" in words, log)
+        return agent.run()
+    except Exception:
+        log.write(f"the agent failed:\n{traceback.format_exc()}")
+        return 1
+
+
+def _close_strangers() -> None:
+    """Descriptors that the launcher inherited: a pipe kept open here would never end for others."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - closing while iterating is not safe
+        if int(name) > TERMINAL_FD:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+if __name__ == "__main__":
+    # Without the interpreter's own teardown: threads inside a driver must not hold it up.
+    os._exit(main(sys.argv[1:]))

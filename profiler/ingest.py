@@ -1,0 +1,252 @@
+"""From the spool to rows: spans become steps, facts become processes, /proc fills in the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..hooks import wire
+from ..storage.writer import RunWriter
+from .spool import ProcessSpans, SpoolReader
+from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
+
+FACTS_MAX = 1000  # kept a process; a job that makes a loader an epoch tells many
+UNHOOKED_MAX = 2000  # processes kept that no hook reached: shell loops start thousands
+_KEY = ("process",)
+
+
+@dataclass
+class _Hooked:
+    """A process that the hooks reached."""
+
+    process: str
+    pid: int
+    builder: Any  # a StepBuilder
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    spans: int = 0
+    lost: int = 0
+    rank: int | None = None
+    worker: int | None = None
+    command: str | None = None
+    ended_ns: int | None = None
+
+    def fact(self, kind: str) -> dict[str, Any]:
+        """The first fact of a kind, or an empty one."""
+        return next((fact for fact in self.facts if fact.get("k") == kind), {})
+
+
+@dataclass
+class Ingest:
+    """Feeds a run's writer. `poll` once a second, `finish` at the end."""
+
+    spool: SpoolReader
+    tree: JobTree
+    writer: RunWriter
+    root: int  # pid of the job
+    new_builder: Callable[[int], Any]
+    hooks_wanted: bool = True
+    samples_per_step: int | None = None
+    on_environment: Callable[[dict[str, Any]], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._hooked: dict[str, _Hooked] = {}
+        self._of_pid: dict[int, _Hooked] = {}
+        self._undecided: dict[str, Seen] = {}
+        self._told: dict[str, Seen] = {}  # unhooked processes that have a row
+        self._left_out = 0
+        self._positions: dict[str, int] = {}
+
+    @property
+    def main(self) -> _Hooked | None:
+        """The process whose interpreter and torch stand for the run's."""
+        with_torch = [h for h in self._hooked.values() if h.fact(wire.FACT_TORCH)]
+        training = [h for h in with_torch if h.worker is None]
+        return next(iter(training or with_torch or self._hooked.values()), None)
+
+    def poll(self, now_ns: int) -> None:
+        """Takes what is new in the spool and in the tree."""
+        news = self.spool.poll()
+        for one in news:
+            self._take(one)
+        if news:
+            positions = self.spool.positions()
+            if positions != self._positions:
+                import json
+
+                # Stored with the rows that came from them: a restarted agent neither
+                # repeats nor misses a span.
+                self._positions = dict(positions)
+                self.writer.set_meta("spool_positions", json.dumps(positions))
+        for seen in self.tree.scan(now_ns):
+            self._see(seen)
+        self._decide(now_ns, final=False)
+
+    def finish(self, now_ns: int) -> None:
+        """Drains the spool and closes what is open."""
+        self.poll(now_ns)
+        for hooked in self._hooked.values():
+            if hooked.builder:
+                self._store_steps(hooked, hooked.builder.finish())
+            hooked.ended_ns = hooked.ended_ns or now_ns
+            self._store(hooked)
+        for seen in self._undecided.values():
+            seen.ended_ns = seen.ended_ns or now_ns
+        self._decide(now_ns, final=True)
+        for note in self.spool.notes:
+            self._gap(now_ns, "spool", note)
+        if self._left_out:
+            self._gap(now_ns, "processes", f"{self._left_out} processes without hooks left out")
+
+    # -- hooked processes --------------------------------------------------------------------
+
+    def _take(self, news: ProcessSpans) -> None:
+        hooked = self._hooked.get(news.process)
+        if hooked is None:
+            hooked = _Hooked(news.process, news.pid, self.new_builder(news.pid))
+            self._hooked[news.process] = self._of_pid[news.pid] = hooked
+            if seen := self._seen_as(news.pid):
+                hooked.command = seen.command
+        for fact in news.facts:
+            self._learn(hooked, fact)
+        hooked.spans += len(news.spans)
+        hooked.lost += news.lost
+        if news.spans and hooked.builder:
+            self._store_steps(hooked, hooked.builder.feed(news.spans))
+        for note in news.notes:
+            self._gap(self._now(news), "spool", note)
+        if news.ended:
+            hooked.ended_ns = self._now(news)
+        self._store(hooked)
+
+    def _seen_as(self, pid: int) -> Seen | None:
+        """The same process as the tree saw it; it needs no row of its own any more."""
+        for key, seen in list(self._undecided.items()):
+            if seen.pid == pid:
+                del self._undecided[key]
+                return seen
+        for seen in self._told.values():
+            if seen.pid == pid and seen.ended_ns is None:
+                # It became Python by exec after its row was written.
+                self.writer.replace("process", [self._row(seen, LOADED)], key=_KEY)
+                return seen
+        return None
+
+    def _learn(self, hooked: _Hooked, fact: dict[str, Any]) -> None:
+        kind = fact.get("k")
+        if len(hooked.facts) < FACTS_MAX:
+            hooked.facts.append(fact)
+        if kind == wire.FACT_PROCESS:
+            hooked.rank = _whole(fact.get("rank"))
+        elif kind == wire.FACT_WORKER:
+            hooked.worker = _whole(fact.get("worker"))
+        if kind in (wire.FACT_PROCESS, wire.FACT_TORCH) and self.on_environment:
+            self.on_environment(self.environment())
+
+    def environment(self) -> dict[str, Any]:
+        """Versions of the job's own interpreter and torch; None: not known."""
+        main = self.main
+        process = main.fact(wire.FACT_PROCESS) if main else {}
+        torch = main.fact(wire.FACT_TORCH) if main else {}
+        return {
+            "python": process.get("python"),
+            "torch": torch.get("version"),
+            "cuda": torch.get("cuda"),
+        }
+
+    def _store_steps(self, hooked: _Hooked, built: Any) -> None:
+        pass
+
+    def _store(self, hooked: _Hooked) -> None:
+        about = hooked.fact(wire.FACT_PROCESS)
+        row = {
+            "process": hooked.process,
+            "pid": hooked.pid,
+            "ppid": _whole(about.get("ppid")),
+            "role": self._role(hooked),
+            "rank": hooked.rank,
+            "worker": hooked.worker,
+            "started_ns": _whole(about.get("start_ns")),
+            "ended_ns": hooked.ended_ns,
+            "command": hooked.command,
+            "hooks": LOADED,
+            "spans": hooked.spans,
+            "spans_lost": hooked.lost,
+            "facts": hooked.facts,
+        }
+        self.writer.replace("process", [row], key=_KEY)
+
+    def _role(self, hooked: _Hooked) -> str:
+        if hooked.worker is not None:
+            return "worker"
+        if any(hooked.fact(kind) for kind in (wire.FACT_OPTIMIZER, wire.FACT_ROOT)):
+            return "rank" if hooked.rank is not None else "main"
+        if hooked.fact(wire.FACT_LOADER):
+            return "main"
+        if hooked.pid == self.root:
+            return "main" if len(self._hooked) == 1 else "launcher"
+        return "other"
+
+    # -- the others --------------------------------------------------------------------------
+
+    def _see(self, seen: Seen) -> None:
+        hooked = self._of_pid.get(seen.pid)
+        if hooked is not None:
+            hooked.command = seen.command
+            if seen.ended_ns:
+                hooked.ended_ns = hooked.ended_ns or seen.ended_ns
+                self._store(hooked)
+        elif seen.key in self._told:
+            reason = why_not_hooked(seen, hooks_wanted=self.hooks_wanted)
+            self.writer.replace("process", [self._row(seen, reason)], key=_KEY)
+        else:
+            self._undecided[seen.key] = seen
+
+    def _decide(self, now_ns: int, *, final: bool) -> None:
+        """Gives a row to each process that had its time to report and did not."""
+        for key, seen in list(self._undecided.items()):
+            # One that just ended may have files in the spool that the next poll finds.
+            ended = seen.ended_ns is not None and seen.ended_ns < now_ns
+            if not (final or ended or now_ns - seen.started_ns > SETTLE_NS):
+                continue
+            del self._undecided[key]
+            if len(self._told) >= UNHOOKED_MAX:
+                self._left_out += 1
+                continue
+            self._told[key] = seen
+            reason = why_not_hooked(seen, hooks_wanted=self.hooks_wanted)
+            self.writer.replace("process", [self._row(seen, reason)], key=_KEY)
+
+    def _row(self, seen: Seen, hooks: str) -> dict[str, Any]:
+        return {
+            "process": seen.key,
+            "pid": seen.pid,
+            "ppid": seen.ppid,
+            "role": self._role_of_unhooked(seen),
+            "started_ns": seen.started_ns,
+            "ended_ns": seen.ended_ns,
+            "command": seen.command,
+            "hooks": hooks,
+            "spans": 0,
+            "spans_lost": 0,
+        }
+
+    def _role_of_unhooked(self, seen: Seen) -> str:
+        if seen.pid != self.root:
+            return "other"
+        return "launcher" if self._hooked else "main"
+
+    def _gap(self, t_ns: int, source: str, reason: str) -> None:
+        self.writer.append("gap", [(t_ns, source, None, None, reason)])
+
+    @staticmethod
+    def _now(news: ProcessSpans) -> int:
+        import time
+
+        return news.spans[-1][1] if news.spans else time.time_ns()
+
+
+def _whole(value: Any) -> int | None:
+    """An int that fits a column, out of an untrusted fact."""
+    good = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62
+    return value if good else None

@@ -1,0 +1,37 @@
+"""Puts the recorder's parts together: collectors on their threads, the spool's reader, steps."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..storage import library
+from .clock import Clock
+from .ingest import Ingest
+from .spool import SpoolReader
+from .tree import JobTree
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+
+def start_collectors(agent: Agent) -> Any:
+    """The running collectors of this machine; something with `close()`."""
+    return None
+
+
+def start_ingest(agent: Agent) -> Ingest:
+    """The spool's reader with the job's process tree; after a restart from where it was."""
+    with agent.writer.reader() as reader:
+        kept = reader.rows("SELECT value FROM meta WHERE key = 'spool_positions'")
+    positions = json.loads(kept[0][0]) if kept else {}
+    return Ingest(
+        SpoolReader(agent.folder / library.SPOOL, clock=Clock(), positions=positions),
+        JobTree(agent.job),
+        agent.writer,
+        agent.job,
+        lambda pid: None,  # the steps
+        hooks_wanted=agent.settings["hooks"],
+        samples_per_step=agent.settings["samples_per_step"],
+        on_environment=agent.learn_environment,
+    )
