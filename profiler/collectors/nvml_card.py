@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,7 +25,8 @@ from .nvml_watch import Job
 
 S = 1_000_000_000
 RETRY_NS = 60 * S  # a lasting error is asked about again after this
-TELL_NS = 10 * S  # a column's reasons are told at most so often
+TELL_NS = 10 * S  # the same kind of reason is told of a column at most so often
+NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
 STALE_NS = 5 * S  # a reading of the slow lane that is older is missing
 GPM_PERIOD_NS = S // 2
 MIG_UTILISATION = Missing("n/a (MIG: NVML does not report it)")
@@ -49,7 +51,8 @@ class Card:
         self.energy = Energy()
         self.readings = [Reading(self, field) for field in FIELDS if parent is None or field.on_mig]
         self.gpm: GpmReading | None = None
-        self._told: dict[str, tuple[str, int]] = {}
+        self._active: dict[str, str] = {}  # column: the reason it is missing for
+        self._told: dict[tuple[str, str], int] = {}  # column and kind of reason: t_ns
         if parent is not None:
             for metric in UTILISATION.metrics:
                 self.put(metric, MIG_UTILISATION)
@@ -60,6 +63,8 @@ class Card:
 
     def use_gpm(self, instance: int | None = None, handle: Handle | None = None) -> None:
         self.gpm = GpmReading(self, Gpm(self.nvml, handle or self.handle, instance))
+        for reading in self.readings:
+            reading.by_gpm = reading.field.slow  # until GPM says otherwise
 
     def without_gpm(self, why: Missing) -> None:
         for column in GPM_ONLY_COLUMNS:
@@ -90,7 +95,10 @@ class Card:
 
     def finish(self, t_ns: int) -> None:
         """What can only be judged from several readings together."""
-        self.lost = self._is_lost()
+        was_lost, self.lost = self.lost, self._is_lost()
+        if was_lost and not self.lost:
+            for reading in self.readings:
+                reading.due_ns = 0
         self.limit_w = self.values["power_limit_w"] or self.limit_w
         for column, (value, at_ns) in self.slow.items():
             if isinstance(value, Missing):
@@ -107,7 +115,8 @@ class Card:
             self.values = dict.fromkeys(COLUMNS)
 
     def _is_lost(self) -> bool:
-        asked = [reading for reading in self.readings if not reading.field.slow]
+        """All that is asked at each sample fails so; a single such error is that reading's own."""
+        asked = [r for r in self.readings if not r.field.slow and not r.field.period_s]
         return all(r.last is not None and r.last.code == GPU_IS_LOST for r in asked)
 
     def _check_memory(self) -> None:
@@ -149,13 +158,15 @@ class Card:
         """(column, reason) of what has become missing, told once and not in a stream."""
         if self.lost:
             return
-        for column in [c for c in self._told if c not in self.missing]:
-            if t_ns - self._told[column][1] >= TELL_NS:
-                del self._told[column]
+        for column in [c for c in self._active if c not in self.missing]:
+            del self._active[column]
         for column, why in self.missing.items():
-            told = self._told.get(column)
-            if told is None or (told[0] != why.reason and t_ns - told[1] >= TELL_NS):
-                self._told[column] = (why.reason, t_ns)
+            if self._active.get(column) == why.reason:
+                continue
+            self._active[column] = why.reason
+            kind = (column, NUMBER.sub("#", why.reason))
+            if t_ns - self._told.get(kind, -TELL_NS) >= TELL_NS:
+                self._told[kind] = t_ns
                 yield column, why.reason
 
 
@@ -270,7 +281,7 @@ class GpmReading:
         good = not isinstance(value, Missing)
         for reading in self.card.readings:
             if reading.field.slow and reading.field.metrics[0].column == metric.column:
-                if good and not reading.by_gpm:
+                if good:
                     self.card.slow.pop(metric.column, None)
                 reading.by_gpm = good
         if good and self.card.parent is None:

@@ -37,6 +37,7 @@ class Gpm:
         self.nvml, self.handle, self.instance = nvml, handle, instance
         self.samples = [nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()]
         self.have_first = False
+        self.not_ready = 0  # times in a row
         self.request = nvml.c_nvmlGpmMetricsGet_t()
         self.request.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self.request.numMetrics = len(IDS)
@@ -59,7 +60,9 @@ class Gpm:
             nvml.nvmlGpmMetricsGet(request)
         except Exception as error:
             missing = explain(error)
-            return None if missing.code == NOT_READY else missing
+            self.not_ready += missing.code == NOT_READY
+            return None if missing.code == NOT_READY and self.not_ready == 1 else missing
+        self.not_ready = 0
         self._next()
         return {id_: self._value(position) for position, id_ in enumerate(IDS)}
 

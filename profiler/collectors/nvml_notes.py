@@ -86,7 +86,8 @@ class Notes:
                 self.events.append(("device-processes", self.t_ns, data))
             return
         sizes = [use.memory_bytes for use in uses if use.memory_bytes is not None]
-        card.process_bytes = sum(sizes) if len(sizes) == len(uses) else None
+        # An empty list says little: containers often see no process at all.
+        card.process_bytes = sum(sizes) if sizes and len(sizes) == len(uses) else None
         found = attribute(
             uses,
             self.tree(),

@@ -60,10 +60,11 @@ class Watch:
     ) -> None:
         """Makes the calls in order; `hung(job)` for those that hang now or still do from before."""
         limit = self.deadline_s if deadline_s is None else deadline_s
-        for job in jobs if self.stuck else ():
-            if job.key in self.stuck or self.hangs:
+        stuck = set(self.stuck)  # a call may return at any moment
+        todo = [job for job in jobs if job.key not in stuck] if stuck else jobs
+        for job in jobs if stuck else ():
+            if job.key in stuck:
                 hung(job)
-        todo = [job for job in jobs if job.key not in self.stuck] if self.stuck else jobs
         start = 0
         while start < len(todo):
             if self.hangs:

@@ -77,6 +77,7 @@ static void parse_rule(card *d, char kind, char *rest) {
     r->kind = kind;
     r->times = -1;
     r->at = -INFINITY;
+    r->until = INFINITY;
     char *pattern = strtok(rest, " \t"), *argument = strtok(NULL, " \t"), *word;
     if (!pattern || !argument) die("fail/hang/slow", "needs a pattern and an argument");
     snprintf(r->pattern, sizeof r->pattern, "%s", pattern);
@@ -89,6 +90,7 @@ static void parse_rule(card *d, char kind, char *rest) {
         if (!strcmp(word, "after")) r->after = atol(value);
         else if (!strcmp(word, "times")) r->times = atol(value);
         else if (!strcmp(word, "at")) r->at = strtod(value, NULL);
+        else if (!strcmp(word, "until")) r->until = strtod(value, NULL);
         else die(word, "unknown word");
     }
 }
@@ -202,6 +204,7 @@ static ret_t apply(rule *list, int count, const char *what, char *hang, unsigned
         long seen = r->seen++;
         if (seen < r->after || (r->times >= 0 && seen >= r->after + r->times)) continue;
         if (r->at > -INFINITY && script_time() < r->at) continue;
+        if (r->until < INFINITY && script_time() >= r->until) continue;
         if (r->kind == 's') *delay = r->code;
         else if (r->kind == 'h') memcpy(hang, r->path, sizeof r->path);
         else if (!result) result = r->code;

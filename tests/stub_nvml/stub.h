@@ -6,9 +6,9 @@
  *   init CODE              nvmlInit returns CODE (9: library without a driver)
  *   log PATH               append "FUNCTION DEVICE" of every call
  *   system KEY TEXT        driver, nvml, cuda (number, 12040)
- *   fail PATTERN CODE [after N] [times M] [at T]    \
- *   hang PATTERN PATH [after N] [times M] [at T]     } before the first `device`: for all of them
- *   slow PATTERN MS                                 /
+ *   fail PATTERN CODE [after N] [times M] [at T] [until T]   (N, M count calls)
+ *   hang PATTERN PATH ...  before the first `device`: for all of them
+ *   slow PATTERN MS ...
  *   device                 begins the next card; the lines below belong to it
  *   mig                    begins a MIG instance of the card above
  *   text KEY TEXT          name, uuid, pci (00000000:1B:00.0), serial
@@ -46,7 +46,7 @@ typedef struct {
     char pattern[64], path[256];
     unsigned code;
     long after, times, seen;
-    double at;
+    double at, until;
 } rule;
 typedef struct { unsigned pid; uint64_t bytes; double from, to; } process;
 typedef struct { double at; uint64_t code; } xid;
