@@ -104,13 +104,17 @@ def _gaps(report: Report) -> list[str]:
 
 
 def _changes(report: Report, width: int, paint: Paint) -> Iterator[str]:
-    for at, change in enumerate(content.changes(report)[:2]):
-        text = change.text + (f" ({change.worth})" if change.worth else "")
-        lines = wrap(text, width - _LABEL - 3)
-        if len(lines) > 2:
-            worth = f" ({change.worth})" if change.worth else ""
-            room = width - _LABEL - 3 - len(worth)
-            lines = [lines[0], fit(" ".join(lines[1:]), room) + worth]
+    """The first two changes in at most four lines; what one is worth is never cut off."""
+    found = content.changes(report)[:2]
+    left, room = 4, width - _LABEL - 3
+    for at, change in enumerate(found):
+        worth = f" ({change.worth})" if change.worth else ""
+        lines = wrap(change.text + worth, room)
+        most = max(1, left - (len(found) - at - 1) * 2) if at == 0 else left
+        if len(lines) > most:
+            rest = fit(" ".join(lines[most - 1 :]), room - len(worth))
+            lines = [*lines[: most - 1], rest + worth]
+        left -= len(lines)
         for line_at, line in enumerate(lines):
             label = "change" if at == line_at == 0 else ""
             number = f"{at + 1}. " if line_at == 0 else "   "

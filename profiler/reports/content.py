@@ -25,6 +25,13 @@ class Change(NamedTuple):
     worth: str  # empty when not known, or said with the finding's advice before
 
 
+def settled(report: Report, *, live: bool) -> Report:
+    """The report with state `lost` when the run says that it runs and nobody records it."""
+    if report.run.state == "running" and not live:
+        report.run.state = "lost"
+    return report
+
+
 def by_worth(findings: list[Finding]) -> list[Finding]:
     """What ended or endangers the job first, then what helps most, then the severest."""
 
@@ -38,11 +45,12 @@ def by_worth(findings: list[Finding]) -> list[Finding]:
 
 def changes(report: Report) -> list[Change]:
     """All advice of all findings, ordered by what it is worth."""
-    return [
-        Change(clean(text), finding, worth(finding) if at == 0 else "")
-        for finding in by_worth(report.findings)
-        for at, text in enumerate(finding.advice)
-    ]
+    found: dict[str, Change] = {}  # two findings may give the same advice
+    for finding in by_worth(report.findings):
+        for at, advice in enumerate(finding.advice):
+            text = clean(advice)
+            found.setdefault(text, Change(text, finding, worth(finding) if at == 0 else ""))
+    return list(found.values())
 
 
 def worth(finding: Finding) -> str:

@@ -1,0 +1,192 @@
+"""Drawing with characters: pure functions from numbers to Text. They compute nothing else.
+
+Every phase has a colour and a letter (profiler/reports/phases.py): the letter stands in each cell
+in a shade of its colour, so that the pictures can be read without colour too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.color import Color
+from rich.style import Style
+from rich.text import Text
+
+from ..profiler.report import SHARES
+from ..profiler.reports import figures, phases
+from .model import Column, Shares
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+QUIET = Style(dim=True)
+STRONG = Style(bold=True)
+_METER = Style(color="#56B4E9")
+_METER_HIGH = Style(color="#E69F00")
+_P50 = Style(color="#56B4E9")
+_P95 = Style(color="#56B4E9", dim=True)
+_CUT = Style(color="#D55E00", bold=True)
+
+
+def _shade(colour: str) -> str:
+    red, green, blue = Color.parse(colour).get_truecolor()
+    return f"#{int(red * 0.62):02x}{int(green * 0.62):02x}{int(blue * 0.62):02x}"
+
+
+_CELL = {
+    name: Style(color=_shade(look.colour), bgcolor=look.colour)
+    for name, look in phases.LOOKS.items()
+}
+_LABEL = {
+    name: Style(color="#000000", bgcolor=look.colour, bold=True)
+    for name, look in phases.LOOKS.items()
+}
+
+
+def chip(bottleneck: str) -> Text:
+    """A verdict in its colour."""
+    share = phases.SHARE_OF_BOTTLENECK.get(bottleneck, "other")
+    return Text.assemble((f" {bottleneck.upper()} ", _LABEL[share]))
+
+
+def share_bar(shares: Shares, width: int) -> Text:
+    """One bar of all shares, each with its letter and figure where it has room."""
+    if not shares:
+        return Text("no steps".ljust(width)[:width], QUIET)
+    found = [(name, shares.get(name, 0.0)) for name in SHARES]
+    bar = Text()
+    for (name, value), cells in zip(
+        found, phases.cells([value for _, value in found], width), strict=True
+    ):
+        label = f"{phases.LOOKS[name].letter} {figures.share(value)}"
+        if len(label) + 2 <= cells:
+            bar.append(f" {label} ".ljust(cells), _LABEL[name])
+        else:
+            bar.append((phases.LOOKS[name].letter * cells)[:cells], _CELL[name])
+    return bar
+
+
+def legend(groups: Sequence[Shares], width: int) -> Text:
+    """The letters of the phases that show up, with their names."""
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for name in SHARES:
+        if any(group.get(name, 0.0) >= 0.005 for group in groups):
+            if line.cell_len + len(name) + 5 > width:
+                break
+            line.append(f" {phases.LOOKS[name].letter} ", _LABEL[name])
+            line.append(f" {name}  ")
+    return line
+
+
+def timeline(columns: Sequence[Column], width: int, height: int) -> Text:
+    """A stacked column of shares for each stretch of time, input at the bottom."""
+    if not columns or height < 1:
+        return Text()
+    stacks = [_stack(column.shares, height) for column in columns]
+    rows = []
+    for row in range(height):
+        line = Text(no_wrap=True)
+        for at in range(width):
+            name = stacks[at * len(stacks) // width][height - 1 - row]
+            if name:
+                line.append(phases.LOOKS[name].letter, _CELL[name])
+            else:
+                line.append(" ")
+        rows.append(line)
+    return Text("\n", no_wrap=True).join(rows)
+
+
+def _stack(shares: Shares, height: int) -> list[str]:
+    """The phase of each cell of a column, from the bottom; "" where there is none."""
+    if not shares:
+        return [""] * height
+    given = phases.cells([shares.get(name, 0.0) for name in SHARES], height)
+    return [name for name, cells in zip(SHARES, given, strict=True) for _ in range(cells)]
+
+
+def axis(width: int, left: str, right: str, cursor: float | None) -> Text:
+    """A time axis; `cursor` is a place on it, 0..1."""
+    line = list((left + " ").ljust(max(0, width - len(right) - 1), "─") + " " + right)[:width]
+    text = Text("".join(line), QUIET, no_wrap=True)
+    if cursor is None or width < 1:
+        return text
+    at = min(width - 1, max(0, int(cursor * width)))
+    return Text.assemble(text[:at], ("▲", STRONG), text[at + 1 :])
+
+
+def step_chart(columns: Sequence[Column], width: int, height: int, ceiling: float | None) -> Text:
+    """Step times: solid up to the median of each column, shaded up to its p95."""
+    if not columns or not ceiling or height < 1:
+        return Text("no steps yet", QUIET)
+    cells = height * 8
+    rows = [Text(no_wrap=True) for _ in range(height)]
+    for at in range(width):
+        column = columns[at * len(columns) // width]
+        middle = round((column.p50_ms or 0.0) / ceiling * cells)
+        high = round((column.p95_ms or 0.0) / ceiling * cells)
+        for row, line in enumerate(rows):
+            line.append(*_step_cell(middle, high, (height - 1 - row) * 8, top=row == 0))
+    return Text("\n", no_wrap=True).join(rows)
+
+
+def _step_cell(middle: int, high: int, base: int, *, top: bool) -> tuple[str, Style]:
+    if top and high > base + 9:
+        return "▲", _CUT  # above the chart
+    if middle > base:
+        return BLOCKS[min(8, middle - base)], _P50
+    if high >= base + 4:
+        return "░", _P95
+    return " ", _P95
+
+
+def meter(share: float | None, width: int) -> Text:
+    """A horizontal bar of a share, in eighths of a cell."""
+    if share is None:
+        return Text("·" * width, QUIET)
+    eighths = round(min(1.0, max(0.0, share)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    bar = "█" * full + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")
+    style = _METER_HIGH if share > 0.9 else _METER
+    return Text.assemble((bar, style), ("·" * (width - len(bar)), QUIET))
+
+
+def cores(shares: Sequence[float | None], width: int) -> Text:
+    """One cell a core, its height the core's load."""
+    text = Text()
+    for at, share in enumerate(shares):
+        if at and at % max(1, width) == 0:
+            text.append("\n")
+        if share is None:
+            text.append("?", QUIET)
+        else:
+            level = min(8, max(1, round(share * 8)))
+            text.append(BLOCKS[level], _METER_HIGH if share > 0.9 else _METER)
+    return text
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[int], width: int,
+    style: Callable[[int], Style] = lambda row: Style.null(),
+) -> Text:  # fmt: skip
+    """Aligned columns; the last one is cut at the width."""
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max([len(head[at]), *(row[at].cell_len for row in cells)]) for at in range(len(head))]
+    lines = [_line([Text(text, QUIET) for text in head], widths, right, width)]
+    for at, row in enumerate(cells):
+        line = _line(row, widths, right, width)
+        line.stylize_before(style(at))
+        lines.append(line)
+    return Text("\n", no_wrap=True).join(lines)
+
+
+def _line(row: Sequence[Text], widths: Sequence[int], right: Sequence[int], width: int) -> Text:
+    line = Text(no_wrap=True)
+    for at, cell in enumerate(row):
+        pad = " " * (widths[at] - cell.cell_len)
+        line.append_text(Text(pad) + cell if at in right else cell + Text(pad))
+        line.append("  ")
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def letter(name: str) -> Text:
+    """A phase's letter in its colour."""
+    return Text.assemble((f" {phases.LOOKS[name].letter} ", _LABEL[name]))

@@ -1,0 +1,73 @@
+"""The machine without a run: CPUs, memory, disks and the busiest processes, by psutil."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from typing import Any
+
+import psutil
+
+from .model import HostSnapshot, Machine, Process
+
+MOST_PROCESSES = 40
+_ATTRIBUTES = ["pid", "name", "cmdline", "cpu_percent", "memory_info", "num_threads", "status"]
+
+
+class HostFeed:
+    """Snapshots of this host; rates are since the snapshot before."""
+
+    def __init__(self) -> None:
+        self._disk: tuple[float, int, int] | None = None
+        psutil.cpu_percent(percpu=True)
+
+    def snapshot(self) -> HostSnapshot:
+        """The host now."""
+        cores = tuple(percent / 100 for percent in psutil.cpu_percent(percpu=True))
+        memory = psutil.virtual_memory()
+        read, write = self._disk_rates()
+        machine = Machine(
+            cores=cores,
+            cpu=sum(cores) / len(cores) if cores else None,
+            memory_used_bytes=memory.total - memory.available,
+            memory_total_bytes=memory.total,
+            read_bytes_per_s=read,
+            write_bytes_per_s=write,
+        )
+        return HostSnapshot(platform.node(), machine, _processes())
+
+    def _disk_rates(self) -> tuple[float | None, float | None]:
+        counters: Any = None
+        with contextlib.suppress(OSError, RuntimeError):
+            counters = psutil.disk_io_counters()
+        if counters is None:
+            return None, None
+        now = time.monotonic(), counters.read_bytes, counters.write_bytes
+        before, self._disk = self._disk, now
+        if before is None or now[0] <= before[0]:
+            return None, None
+        seconds = now[0] - before[0]
+        return (now[1] - before[1]) / seconds, (now[2] - before[2]) / seconds
+
+
+def _processes() -> tuple[Process, ...]:
+    found = [_process(item.info) for item in psutil.process_iter(_ATTRIBUTES)]
+    found.sort(key=lambda process: -(process.cpu_cores or 0.0))
+    return tuple(found[:MOST_PROCESSES])
+
+
+def _process(info: dict[str, Any]) -> Process:
+    memory = info.get("memory_info")
+    percent = info.get("cpu_percent")
+    return Process(
+        pid=info["pid"],
+        role="",
+        command=" ".join(info.get("cmdline") or []) or info.get("name") or "",
+        cpu_cores=percent / 100 if percent is not None else None,
+        rss_bytes=memory.rss if memory else None,
+        read_bytes_per_s=None,
+        write_bytes_per_s=None,
+        threads=info.get("num_threads"),
+        state=info.get("status"),
+    )

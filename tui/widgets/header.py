@@ -1,0 +1,73 @@
+"""The top line: which run, how it goes, how fast."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widget import Widget
+
+from ...profiler.reports import figures
+from ...profiler.reports.plain import clean, fit
+from ..draw import QUIET, STRONG
+from ..model import Snapshot
+
+_MARKS = {
+    "running": ("●", "bold #009E73"),
+    "finished": ("■", "bold"),
+    "failed": ("✗", "bold #D55E00"),
+    "killed": ("✗", "bold #D55E00"),
+    "lost": ("?", "bold #E69F00"),
+}
+
+
+class RunHeader(Widget):
+    """Run, state, elapsed time, rates; or why there is nothing newer."""
+
+    DEFAULT_CSS = """
+    RunHeader { height: 1; background: $panel; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._snapshot: Snapshot | None = None
+        self._replay = ""
+
+    def show(self, snapshot: Snapshot, replay: str) -> None:
+        """`replay`: how the replay goes ("▶ 4x"), empty when there is none."""
+        self._snapshot, self._replay = snapshot, replay
+        self.refresh()
+
+    def render(self) -> Text:
+        seen = self._snapshot
+        if seen is None:
+            return Text("reading the run …", QUIET)
+        mark, style = _MARKS.get(seen.state, ("?", "bold"))
+        name = fit(clean(seen.name), 24)
+        line = Text.assemble((name, STRONG), "  ", (f"{mark} {seen.state}", style), "  ")
+        if seen.problem:
+            line.append(fit(clean(seen.problem), self.size.width - line.cell_len), "bold #D55E00")
+            return line
+        line.append(self._times(seen))
+        for text in self._rates(seen):
+            if line.cell_len + len(text) + 3 > self.size.width:
+                break
+            line.append("  │  ", QUIET)
+            line.append(text)
+        return line
+
+    def _times(self, seen: Snapshot) -> str:
+        if not self._replay:
+            return figures.clock(seen.elapsed_s)
+        return f"{figures.clock(seen.elapsed_s)} of {figures.clock(seen.length_s)} {self._replay}"
+
+    def _rates(self, seen: Snapshot) -> list[str]:
+        pace = seen.pace
+        found = []
+        if pace.steps_per_s is not None:
+            found.append(figures.rate(pace.steps_per_s, "steps"))
+        if pace.samples_per_s is not None:
+            found.append(figures.rate(pace.samples_per_s, "samples"))
+        if pace.p50_ms is not None:
+            found.append(f"{figures.milliseconds(pace.p50_ms)} a step")
+        if seen.report.time.steps_total:
+            found.append(figures.count(seen.report.time.steps_total, "step"))
+        return found
