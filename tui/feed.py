@@ -7,7 +7,7 @@ the run, is made again only when a multiple of its own duration has passed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +40,10 @@ def _summed(name: str) -> str:
 
 # One row of sums in the shape of a Step, so that the diagnosis divides it as it divides a step
 _SUMS = ", ".join(_summed(name) for name in Step._fields)
-_EXTRA = "count(*), quantile_cont(duration_ns, 0.5) / 1e6, quantile_cont(duration_ns, 0.95) / 1e6"
+_EXTRA = (
+    "count(*), quantile_cont(duration_ns, 0.5) / 1e6, quantile_cont(duration_ns, 0.95) / 1e6, "
+    "max(t_ns + duration_ns)"
+)
 _STEPS = "FROM step WHERE pid = ? AND NOT coalesce(captured, false) AND t_ns >= ? AND t_ns < ?"
 
 
@@ -112,7 +115,7 @@ class RunFeed:
     def _pace(self, pid: int, how: division.Division, cursor: int, started: int) -> Pace:
         since = max(started, cursor - MINUTE_NS)
         row = self._reader.rows(f"SELECT {_SUMS}, {_EXTRA} {_STEPS}", (pid, since, cursor))[0]
-        sums, (count, p50, p95) = _as_step(row), row[-3:]
+        sums, (count, p50, p95, _) = _as_step(row), row[-4:]
         if not count or not sums.duration_ns:
             return Pace()
         seconds = sums.duration_ns / 1e9
@@ -137,10 +140,8 @@ class RunFeed:
                 (first, width, pid, first, ended),
             )
             found = {int(row[0]): row[1:] for row in rows}
-            made = tuple(
-                _column(first + at * width, width, found.get(at), how)
-                for at in range(max(1, -(-(ended - first) // width)))
-            )
+            many = max(1, -(-(ended - first) // width))
+            made = tuple(_made(found, how, first, width, many))
             self._timeline = key, made
         return self._timeline[1]
 
@@ -151,11 +152,22 @@ def _column_ns(length_ns: int, most: int, step_ms: float | None) -> int:
     return max(least, -(-length_ns // max(1, most)))
 
 
-def _column(start: int, width: int, row: tuple[Any, ...] | None, how: division.Division) -> Column:
-    if row is None:
-        return Column(start, start + width, {})
-    count, p50, p95 = row[-3:]
-    return Column(start, start + width, _divided(_as_step(row), how), count, p50, p95)
+def _made(
+    found: dict[int, tuple[Any, ...]], how: division.Division, first: int, width: int, many: int
+) -> Iterator[Column]:
+    """The columns; one in which no step began belongs to the step that goes on through it."""
+    last, reach = Column(first, first, {}), 0
+    for at in range(many):
+        start = first + at * width
+        if row := found.get(at):
+            count, p50, p95, reach = row[-4:]
+            shares = _divided(_as_step(row), how)
+            last = Column(start, start + width, shares, count, p50, p95)
+            yield last
+        elif reach > start:
+            yield replace(last, from_ns=start, to_ns=start + width, steps=0)
+        else:
+            yield Column(start, start + width, {})
 
 
 def _as_step(row: tuple[Any, ...]) -> Step:
