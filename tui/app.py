@@ -25,12 +25,12 @@ class TopApp(App[None]):
     CSS_PATH = "top.tcss"
     TITLE = "accelprof top"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (130, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (38, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (130, "-wide")]  # noqa: RUF012 - as App has them
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (38, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("t", "light_or_dark", "light/dark"),
-        Binding("escape", "back", "back", show=False),
+        Binding("escape", "leave", show=False),
         Binding("q", "quit", "quit", priority=True),
         Binding("ctrl+c", "quit", show=False, priority=True),
     ]
@@ -67,7 +67,7 @@ class TopApp(App[None]):
         dark = self.current_theme.dark
         self.theme = "textual-light" if dark else "textual-dark"
 
-    def action_back(self) -> None:
+    def action_leave(self) -> None:
         """Leaves a screen that was opened from another one."""
         if len(self.screen_stack) > 1:
             self.pop_screen()

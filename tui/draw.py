@@ -148,7 +148,23 @@ def meter(share: float | None, width: int) -> Text:
     return Text.assemble((bar, style), ("·" * (width - len(bar)), QUIET))
 
 
-def cores(shares: Sequence[float | None], width: int) -> Text:
+def core_meters(shares: Sequence[float | None], width: int, most_rows: int) -> Text | None:
+    """A meter a core in columns; None when they take more rows than there are."""
+    each = 18
+    in_row = max(1, width // each)
+    if -(-len(shares) // in_row) > most_rows:
+        return None
+    text = Text()
+    for at, share in enumerate(shares):
+        if at and at % in_row == 0:
+            text.append("\n")
+        text.append(f"{at:>2} ", QUIET)
+        text.append_text(meter(share, 8))
+        text.append(f"{figures.share(share):>6} ")
+    return text
+
+
+def core_strip(shares: Sequence[float | None], width: int) -> Text:
     """One cell a core, its height the core's load."""
     text = Text()
     for at, share in enumerate(shares):
@@ -180,9 +196,10 @@ def table(
 def _line(row: Sequence[Text], widths: Sequence[int], right: Sequence[int], width: int) -> Text:
     line = Text(no_wrap=True)
     for at, cell in enumerate(row):
-        pad = " " * (widths[at] - cell.cell_len)
+        last = at == len(row) - 1 and at not in right
+        pad = "" if last else " " * (widths[at] - cell.cell_len)
         line.append_text(Text(pad) + cell if at in right else cell + Text(pad))
-        line.append("  ")
+        line.append("" if last else "  ")
     line.truncate(width, overflow="ellipsis")
     return line
 

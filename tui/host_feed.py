@@ -12,7 +12,16 @@ import psutil
 from .model import HostSnapshot, Machine, Process
 
 MOST_PROCESSES = 40
-_ATTRIBUTES = ["pid", "name", "cmdline", "cpu_percent", "memory_info", "num_threads", "status"]
+_ATTRIBUTES = [
+    "pid",
+    "name",
+    "cmdline",
+    "cpu_percent",
+    "memory_info",
+    "num_threads",
+    "status",
+    "username",
+]
 
 
 class HostFeed:
@@ -53,7 +62,7 @@ class HostFeed:
 
 def _processes() -> tuple[Process, ...]:
     found = [_process(item.info) for item in psutil.process_iter(_ATTRIBUTES)]
-    found.sort(key=lambda process: -(process.cpu_cores or 0.0))
+    found.sort(key=lambda process: (-(process.cpu_cores or 0.0), -(process.rss_bytes or 0)))
     return tuple(found[:MOST_PROCESSES])
 
 
@@ -62,7 +71,7 @@ def _process(info: dict[str, Any]) -> Process:
     percent = info.get("cpu_percent")
     return Process(
         pid=info["pid"],
-        role="",
+        role=info.get("username") or "",
         command=" ".join(info.get("cmdline") or []) or info.get("name") or "",
         cpu_cores=percent / 100 if percent is not None else None,
         rss_bytes=memory.rss if memory else None,

@@ -16,17 +16,11 @@ def opened(run: str) -> RunReader:
 def report_of(reader: RunReader) -> Report:
     """The report of an opened run. Raises `UserError` (3) when nothing was recorded."""
     from ..diagnosis import diagnose
+    from ..reports.content import settled
 
     if _empty(reader):
         raise UserError(f"{reader.folder.name}: nothing was recorded in this run", status=3)
     return settled(diagnose(reader), live=reader.live)
-
-
-def settled(report: Report, *, live: bool) -> Report:
-    """The report with state `lost` when the run says that it runs and nobody records it."""
-    if report.run.state == "running" and not live:
-        report.run.state = "lost"
-    return report
 
 
 def _empty(reader: RunReader) -> bool:

@@ -23,6 +23,7 @@ class HostScreen(Screen[None]):
 
     DEFAULT_CSS = """
     HostScreen > Static { height: auto; padding: 0 1; }
+    HostScreen > ProcessesPanel { height: 1fr; max-height: 100%; }
     """
 
     class Ready(Message):

@@ -18,6 +18,7 @@ from ..poller import Poller
 from ..widgets.devices import DevicesPanel
 from ..widgets.findings import FindingsPanel
 from ..widgets.header import RunHeader
+from ..widgets.panel import Panel
 from ..widgets.processes import ProcessesPanel
 from ..widgets.shares import SharesPanel
 from ..widgets.steps import StepChart
@@ -87,6 +88,7 @@ class RunScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.add_class(_PANELS[0])
+        self.query_one(FindingsPanel).focus()
         self._poller = Poller(self._make, self._deliver, self._reader.close)
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._request)
@@ -122,10 +124,9 @@ class RunScreen(Screen[None]):
 
     def _show(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        for panel in (VerdictPanel, SharesPanel, Timeline, StepChart):
-            self.query_one(panel).show(snapshot)
-        for other in (DevicesPanel, ProcessesPanel, FindingsPanel):
-            self.query_one(other).show(snapshot)
+        for panel in self.query("#left > *, #right > *"):
+            assert isinstance(panel, Panel | ProcessesPanel | FindingsPanel)
+            panel.show(snapshot)
         self._show_header()
 
     def _show_header(self) -> None:
@@ -199,4 +200,6 @@ class RunScreen(Screen[None]):
         """Shows the next of the panels that a small terminal has room for one of."""
         at = next((at for at, name in enumerate(_PANELS) if self.has_class(name)), -1)
         self.remove_class(*_PANELS)
-        self.add_class(_PANELS[(at + 1) % len(_PANELS)])
+        shown = _PANELS[(at + 1) % len(_PANELS)]
+        self.add_class(shown)
+        self.query_one(ProcessesPanel if shown == "-processes" else FindingsPanel).focus()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.text import Text
 
 from ...profiler.reports import figures
@@ -9,6 +11,8 @@ from ...profiler.reports.plain import clean, fit
 from .. import draw
 from ..model import Accelerator, HostSnapshot, Machine, Snapshot
 from .panel import Panel
+
+_NAME = 7  # cells
 
 
 class DevicesPanel(Panel[Snapshot | HostSnapshot]):
@@ -21,15 +25,23 @@ class DevicesPanel(Panel[Snapshot | HostSnapshot]):
         machine = snapshot.machine
         lines = [_accelerator(item, width) for item in machine.accelerators]
         lines.append(_host(machine, width))
-        if machine.cores:
-            cores = draw.cores(machine.cores, max(8, width - 7)).split("\n")
-            for at, line in enumerate(cores):
-                lines.append(Text.assemble(("cores  " if at == 0 else " " * 7, draw.QUIET), line))
+        lines += _cores(machine, width, 4 if self.screen.has_class("-tall") else 1)
         return Text("\n", no_wrap=True).join(lines)
 
 
+def _cores(machine: Machine, width: int, most_rows: int) -> Iterator[Text]:
+    """A meter a core where there is room, else a cell a core."""
+    room = max(8, width - _NAME)
+    picture = draw.core_meters(machine.cores, room, most_rows)
+    if picture is None:
+        picture = draw.core_strip(machine.cores, room)
+    for at, line in enumerate(picture.split("\n") if machine.cores else []):
+        name = "cores" if at == 0 else ""
+        yield Text.assemble((name.ljust(_NAME), draw.QUIET), line)
+
+
 def _accelerator(item: Accelerator, width: int) -> Text:
-    line = Text.assemble((f"gpu {item.index}".ljust(7), draw.QUIET))
+    line = Text.assemble((f"gpu {item.index}".ljust(_NAME), draw.QUIET))
     line.append_text(draw.meter(item.busy, 10))
     line.append(f" {figures.share(item.busy)}".ljust(8))
     parts = [_of(item.memory_used_bytes, item.memory_total_bytes)]
@@ -45,7 +57,7 @@ def _accelerator(item: Accelerator, width: int) -> Text:
 
 
 def _host(machine: Machine, width: int) -> Text:
-    line = Text.assemble(("cpu    ", draw.QUIET))
+    line = Text.assemble(("cpu".ljust(_NAME), draw.QUIET))
     line.append_text(draw.meter(machine.cpu, 10))
     line.append(f" {figures.share(machine.cpu)}".ljust(8))
     parts = [_of(machine.memory_used_bytes, machine.memory_total_bytes)]

@@ -18,8 +18,8 @@ _STATES = {
     "disk-sleep": Style(color="#D55E00", bold=True),
     "zombie": Style(color="#D55E00", bold=True),
 }
-_HEAD = ("PID", "ROLE", "CPU", "", "MEMORY", "READ", "WRITE", "THR", "STATE", "COMMAND")
-_RIGHT = (0, 2, 4, 5, 6, 7)
+_HEAD = ("PID", "ROLE", "CPU", "", "STATE", "MEMORY", "READ", "WRITE", "THR", "COMMAND")
+_RIGHT = (0, 2, 5, 6, 7, 8)
 
 
 class ProcessTable(Panel[Snapshot | HostSnapshot]):
@@ -44,11 +44,11 @@ def _row(process: Process) -> tuple[str | Text, ...]:
         process.role,
         figures.number(process.cpu_cores),
         draw.meter(process.cpu_cores, 6),
+        Text.assemble((state, _STATES.get(state, Style.null()))),
         figures.size(process.rss_bytes),
         figures.bandwidth(process.read_bytes_per_s),
         figures.bandwidth(process.write_bytes_per_s),
         figures.count(process.threads),
-        Text(state, _STATES.get(state, Style.null())),
         clean(process.command, 200),
     )
 
