@@ -209,9 +209,9 @@ def _own_pythonpath(environ: Mapping[str, str]) -> str | None:
 
 
 def spawn_job(
-    command: Sequence[str],
+    command: list[str],
     environ: Mapping[str, str],
-    mask: set[signal.Signals],
+    mask: set[int | signal.Signals],
     *,
     children_ignored: bool = False,
 ) -> int:
@@ -219,10 +219,7 @@ def spawn_job(
     # Python ignores these two for itself; a program expects their default.
     default = [signal.SIGPIPE, signal.SIGXFSZ]
     if children_ignored:
-        # The only way to start a process with SIGCHLD ignored while we must not ignore it.
-        _check_found(command[0])
-        trampoline = ["/bin/sh", "-c", 'trap "" CHLD; exec "$@"', "sh", *command]
-        return os.posix_spawn("/bin/sh", trampoline, environ, setsigmask=mask, setsigdef=default)
+        return _fork_job(command, environ, mask, default)
     try:
         return os.posix_spawnp(command[0], command, environ, setsigmask=mask, setsigdef=default)
     except OSError as error:
@@ -240,10 +237,33 @@ def _find(program: str) -> str | None:
     return shutil.which(program)
 
 
-def _check_found(program: str) -> None:
-    if _find(program) is None:
-        number = errno.EACCES if "/" in program and Path(program).exists() else errno.ENOENT
-        raise OSError(number, os.strerror(number))
+def _fork_job(
+    command: list[str],
+    environ: Mapping[str, str],
+    mask: set[int | signal.Signals],
+    default: list[signal.Signals],
+) -> int:
+    """For a job that is to ignore SIGCHLD, which we must not: posix_spawn cannot set that."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            for signo in default:
+                signal.signal(signo, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execvpe(command[0], command, dict(environ))
+        except OSError as error:
+            os.write(write, str(error.errno).encode())
+        finally:
+            os._exit(NOT_FOUND)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:  # closed by the exec
+        failure = pipe.read()
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)))
+    return pid
 
 
 def _is_text(path: str) -> bool:

@@ -123,7 +123,7 @@ class Supervisor:
             return
         if self._agent:
             self._agent.tell("stopped")
-        os.kill(os.getpid(), signal.SIGSTOP)
+        _stop(signo)
         if self._agent:
             self._agent.tell("continued")
 
@@ -168,7 +168,7 @@ class Supervisor:
     def _while_finishing(self, signo: int) -> None:
         """The job is gone. Ctrl-C: finish at once; a second one: without it."""
         if signo == signal.SIGTSTP:
-            os.kill(os.getpid(), signal.SIGSTOP)
+            _stop(signo)
         if signo not in _ENDING or self._agent is None:
             return
         if self._hurried:
@@ -189,6 +189,14 @@ class Supervisor:
         if self._agent:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._agent.pid, signal.SIGKILL)
+
+
+def _stop(signo: int) -> None:
+    """Stops this process by the same signal, which is what the shell shows; returns on SIGCONT."""
+    os.kill(os.getpid(), signo)
+    if signo != signal.SIGSTOP:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signo})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signo})
 
 
 def just_wait(job: int) -> int:
