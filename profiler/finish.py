@@ -63,11 +63,13 @@ def calibrate(agent: Agent) -> None:
 def diagnose(agent: Agent) -> None:
     """Judges the run, keeps the result, prints the card unless --quiet."""
     from . import diagnosis
+    from .reports.summary import summary_row
 
     with agent.writer.reader() as reader:
         report = diagnosis.diagnose(reader)
     agent.writer.replace("window", diagnosis.window_rows(report, agent.started_ns))
     agent.writer.replace("finding", diagnosis.finding_rows(report))
+    agent.writer.set_meta(*summary_row(report))
     agent.writer.flush()
     if agent.settings["quiet"] or agent.hurried:
         return
