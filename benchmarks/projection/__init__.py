@@ -1,0 +1,1 @@
+"""Projected against published throughput."""

@@ -1,0 +1,12 @@
+"""`python benchmarks/projection FILE.csv`: how well projections hold against published figures."""
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a folder: make it a package, so that its modules import each other
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from projection.score import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

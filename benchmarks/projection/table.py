@@ -1,0 +1,109 @@
+"""Public throughput tables: rows as seconds a step, and which rows may be compared."""
+
+from __future__ import annotations
+
+import csv
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from accelprof.profiler.accelerators.catalogue import Accelerator, catalogue
+
+PER_ITEM = {"images/s", "sequences/s", "samples/s"}
+PER_TIME = {"ms/batch": 1e-3, "s/batch": 1.0}
+
+
+@dataclass(frozen=True)
+class Row:
+    workload: str
+    task: str
+    framework: str
+    library: str
+    accelerator: str
+    count: int
+    batch: int  # per device
+    precision: str
+    shape: str
+    value: float
+    unit: str
+    source: str
+    as_of: str
+    doubtful: bool
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Rows of equal key may be compared across accelerators."""
+        return (
+            self.workload, self.task, self.framework, str(self.batch), self.precision,
+            self.shape, self.unit, str(self.count),
+        )  # fmt: skip
+
+    @property
+    def origin(self) -> str:
+        """The source without its revision and file: rows of one test series share it."""
+        return self.source.partition("@")[0].partition(":")[0]
+
+    @property
+    def step_s(self) -> float | None:
+        """Seconds of one step of `batch` on every device; None for a unit that says too little."""
+        if self.unit in PER_TIME:
+            return self.value * PER_TIME[self.unit]
+        if self.unit in PER_ITEM:
+            return self.batch * self.count / self.value
+        return None
+
+
+def read(path: Path) -> tuple[list[Row], int]:
+    """(usable rows, number of rows left out: doubtful, without figures, or not understood)."""
+    rows: list[Row] = []
+    left = 0
+    with path.open(newline="", encoding="utf-8") as file:
+        for raw in csv.DictReader(file):
+            row = _row(raw)
+            if row is None or row.doubtful:
+                left += 1
+            else:
+                rows.append(row)
+    return rows, left
+
+
+def _row(raw: dict[str, str]) -> Row | None:
+    try:
+        value, batch = float(raw["value"]), int(float(raw["batch_per_device"]))
+        count = int(raw["accelerator_count"] or 1)
+    except (ValueError, KeyError, TypeError):
+        return None
+    if value <= 0 or batch <= 0 or count <= 0:
+        return None
+    return Row(
+        raw["workload"], raw["task"], raw["framework"], raw["library_version"],
+        raw["accelerator_id"], count, batch, raw["precision"], raw["input_shape"], value,
+        raw["unit"], raw["source"], raw["as_of"], "doubtful" in raw["notes"].lower(),
+    )  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@cache
+def _cards() -> dict[str, Accelerator]:
+    known: dict[str, Accelerator] = {}
+    for item in catalogue().values():
+        for name in (item.id, item.id.removesuffix("gb"), item.name, *item.aliases):
+            known.setdefault(_plain(name), item)
+    extra = tomllib.loads((Path(__file__).parent / "accelerators.toml").read_text("utf-8"))
+    for key, row in extra.items():
+        known[_plain(key)] = Accelerator(
+            id=key, vendor="NVIDIA", kind="gpu", sources=["accelerators.toml"], **row
+        )
+    return known
+
+
+def accelerator(name: str) -> Accelerator | None:
+    """The card that a table calls so, from the catalogue or the table of further cards."""
+    cards, wanted = _cards(), _plain(name)
+    # the tables add the memory size where the catalogue has one variant only (gb200-186)
+    return cards.get(wanted) or cards.get(re.sub(r"(?<=\D)\d{2,3}$", "", wanted))

@@ -1,0 +1,1 @@
+"""What another accelerator would do for a run."""
