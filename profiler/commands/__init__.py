@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 from typing import Any, NoReturn
@@ -19,8 +20,10 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("runs", "List recorded runs."),
     ("report", "The report of a run: md, json, txt."),
     ("sql", "Read-only SQL over a run."),
+    ("devices", "The accelerators that are here, and what can be read of them."),
     ("accelerators", "The catalogue: peak rates, bandwidth, memory, price."),
     ("calibrate", "Measure this machine's ceilings and keep them."),
+    ("import", "Judge traces that torch.profiler recorded elsewhere."),
 )
 OK, WRONG_USE, NOTHING, INTERRUPTED = 0, 2, 3, 130
 _EXAMPLE = "Example: accelprof run python train.py --lr 3, then accelprof report"
@@ -130,10 +133,11 @@ def _load(name: str) -> Any:
 
     from ..errors import UserError
 
+    file = f"{name}_" if keyword.iskeyword(name) else name
     try:
-        module = importlib.import_module(f"{__name__}.{name}")
+        module = importlib.import_module(f"{__name__}.{file}")
     except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{name}":
+        if error.name != f"{__name__}.{file}":
             raise UserError(
                 f"{name} needs the package {error.name}, which is not installed"
             ) from error
@@ -141,7 +145,7 @@ def _load(name: str) -> Any:
     one = typer.Typer(rich_markup_mode=None, add_completion=False)
     # `run`: the first unknown word ends the options. The rest takes options anywhere.
     one.command(name, context_settings={"allow_interspersed_args": name != "run"})(
-        getattr(module, name)
+        getattr(module, file)
     )
     return typer.main.get_command(one)
 

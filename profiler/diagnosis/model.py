@@ -229,6 +229,7 @@ class RunView:
     division: Any = None  # shares.Division, for windows and the jackknife
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
+    imported: bool = False  # from another tool's trace: few steps, chosen by whoever recorded it
 
     @property
     def step_s(self) -> float | None:

@@ -50,7 +50,8 @@ class Division:
     device: DeviceUse
     stacks: StackShares  # uncovered time by stack category, of all the thread's time
     has_loader: bool
-    memory_fraction: float | None  # of device-busy time, from counters or the split
+    memory_fraction: float | None  # of device-busy time whose limit is known
+    unknown_fraction: float = 0.0  # of device-busy time: operators without known work
 
 
 def divide(sums: Sequence[float], how: Division) -> tuple[dict[str, float], float, float]:
@@ -139,8 +140,10 @@ def _device_work(work: float, shares: dict[str, float], how: Division) -> None:
     if how.memory_fraction is None:
         shares["other"] = busy
     else:
-        shares["memory"] = busy * how.memory_fraction
-        shares["compute"] = busy * (1.0 - how.memory_fraction)
+        known = busy * (1.0 - how.unknown_fraction)
+        shares["memory"] = known * how.memory_fraction
+        shares["compute"] = known * (1.0 - how.memory_fraction)
+        shares["other"] = busy - known
 
 
 GRAIN = 2.0**40  # shares are multiples of its inverse, so that sums of them are exact

@@ -240,8 +240,8 @@ def events(reader: Reader) -> tuple[dict[str, Any], ...]:
     )
 
 
-def device(reader: Reader, span: Span) -> DeviceUse:
-    """Means of the device counters, over the devices that the job used."""
+def device(reader: Reader, span: Span, used_from: float) -> DeviceUse:
+    """Means of the device counters, over the devices that were busier than `used_from` once."""
     devices = reader.rows("SELECT device, name, kind, memory_bytes FROM device ORDER BY device")
     real = [d for d in devices if d[2] in ("gpu", "tpu")]
     if not real:
@@ -252,9 +252,9 @@ def device(reader: Reader, span: Span) -> DeviceUse:
         f"avg(CASE WHEN (throttle_bits & {THROTTLE_BITS}) != 0 THEN 1.0 WHEN throttle_bits IS "
         "NULL THEN NULL ELSE 0.0 END), max(energy_j) - min(energy_j) "
         "FROM device_sample WHERE t_ns BETWEEN ? AND ? AND device IN "
-        "(SELECT device FROM device_sample GROUP BY device HAVING max(busy_share) > 0.02 "
+        "(SELECT device FROM device_sample GROUP BY device HAVING max(busy_share) > ? "
         "OR max(busy_share) IS NULL)",
-        span,
+        (*span, used_from),
     )[0]
     if not row[0]:
         return DeviceUse(kind="cpu", name="", samples=0)  # a device the job never touched

@@ -12,15 +12,18 @@ SLOWER = 1.25  # a warm-up step is at least this much slower than the usual step
 MOST_STEPS = 200  # warm-up is not searched for beyond this step, nor beyond a quarter of the run
 
 
-def find(steps: Sequence[Step]) -> Steady:
+def find(steps: Sequence[Step], *, settled: bool = False) -> Steady:
     """Steps after warm-up, without captured ones.
 
     The first step always goes: allocations, first compilation and the start of the workers are in
     it. More go while a run of steps is clearly slower than the later part of the run and than
-    that part's own scatter; a run that checkpoints every other step is not warm-up.
+    that part's own scatter; a run that checkpoints every other step is not warm-up. An imported
+    trace is `settled`: whoever recorded it chose its steps.
     """
     plain = [s for s in steps if not s.captured and s.duration_ns > 0]
     captured = tuple(s for s in steps if s.captured)
+    if settled:
+        return Steady(steps=tuple(plain), captured=captured)
     if len(plain) < 2:
         return Steady(steps=(), warmup=len(plain), captured=captured)
     drop = 1 + _slow_start([s.duration_ns for s in plain[1:]])

@@ -19,6 +19,8 @@ from .statistics import T_999, blocks, jackknife_error
 from .text import percent
 
 ENOUGH_STEPS, FEWEST_STEPS = 20, 8
+# A trace of another tool has 3-6 steps, chosen after warm-up and measured in full
+FEWEST_IMPORTED = 4
 CLEAR_MARGIN = 0.15  # of wall time, for high confidence
 CLOSE_SPLIT = 0.10  # between compute, memory and host: what a captured step differs by chance
 LEAST_MARGIN = 0.02  # less is no difference worth a verdict
@@ -52,14 +54,15 @@ class _Doubts:
 def judge(view: RunView, fired: Fired) -> Verdict:
     """The verdict of a run; `fired` in the order of RULES."""
     count = len(view.steady.steps)
-    if count < FEWEST_STEPS:
+    if count < (FEWEST_IMPORTED if view.imported else FEWEST_STEPS):
         return _inconclusive(view, _too_short(view), [])
     ranked = sorted(
         ((v, k) for k, v in view.shares.items() if k != "evaluation"), reverse=True
     )  # fmt: skip
-    (top, name), (next_share, next_name) = ranked[0], ranked[1]
+    (top, name) = ranked[0]
     if name == "other":
         return _inconclusive(view, _unsplit(view), _share_facts(view))
+    (next_share, next_name) = next(pair for pair in ranked[1:] if pair[1] != "other")
     margin, error = top - next_share, _margin_error(view, name, next_name)
     agree = _agreement(view, name)
     noise = T_999[min(count, len(T_999)) - 1] if count < ENOUGH_STEPS else NOISE_TIMES
@@ -249,6 +252,10 @@ def _inconclusive(view: RunView, why: str, facts: list[Evidence]) -> Verdict:
 
 def _too_short(view: RunView) -> str:
     count = len(view.steady.steps)
+    if view.imported and view.steps:
+        busy = view.device.busy_share
+        device = "no device activity" if busy is None else f"the device is busy {percent(busy)}"
+        return f"The trace holds {count} step marks ({device}): {FEWEST_IMPORTED} are needed."
     if not view.steps:
         reason = next((n for n in view.notes if n), None)
         return "No steps were seen" + (f": {reason}." if reason else
@@ -262,8 +269,10 @@ def _too_short(view: RunView) -> str:
 def _unsplit(view: RunView) -> str:
     share = percent(view.shares["other"])
     if not view.on_cpu:
-        return f"{share} of the time is spent on the device, but nothing says whether memory or " \
-            "arithmetic limits it: no hardware counters and no operator capture."  # fmt: skip
+        return (
+            f"{share} of the time is spent on the device, but nothing says whether memory or "
+            "arithmetic limits it: no hardware counters, no captured operators of known work."
+        )
     if not view.division.has_loader and not view.stacks.samples:
         return (
             f"{share} of the time is the loop's own code, in part before the forward: without a "

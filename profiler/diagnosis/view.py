@@ -20,6 +20,9 @@ from .model import (
     Step,
 )  # fmt: skip
 
+# Under this a device was never used by the job: its screen, or the driver's own work
+TOUCHED = 0.02
+
 
 class Reader(Protocol):
     """What the diagnosis needs of storage's RunReader."""
@@ -32,7 +35,8 @@ def load(reader: Reader, now_ns: int) -> RunView:
     run = sources.run_row(reader)
     processes = sources.processes(reader)
     by_rank = _steps_by_rank(reader)
-    ranks = {pid: steady.find(found) for pid, found in by_rank.items()}
+    imported = bool(run["settings"] and run["settings"].get("imported"))
+    ranks = {pid: steady.find(found, settled=imported) for pid, found in by_rank.items()}
     critical = _critical(ranks)
     part = ranks[critical] if critical is not None else Steady()
     steps = by_rank[critical] if critical is not None else []
@@ -46,9 +50,10 @@ def load(reader: Reader, now_ns: int) -> RunView:
         loaders=_loaders(facts), optimizers=_all(facts, wire.FACT_OPTIMIZER),
         roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
         host=sources.host(reader, span), job=sources.job(reader, span, processes, critical),
-        device=sources.device(reader, span),
+        device=sources.device(reader, span, 0.0 if imported else TOUCHED),
         stacks=_stacks(reader, span, critical), ranks=_rank_rows(ranks, by_rank),
-        events=sources.events(reader), notes=_notes(facts, processes), now_ns=now_ns,
+        events=sources.events(reader), notes=_notes(facts, processes),
+        now_ns=now_ns, imported=imported,
     )  # fmt: skip
     return with_shares(view, sources.ops(reader, critical))
 
@@ -69,7 +74,13 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     blind = shares.blind(loose["before_forward"] / total, division)
     work_s = (sum(loose.values()) / total - moved - blind) * (view.step_s or 0.0)
     split = roofline.split(ops, view.ceilings, work_s) if view.ceilings else None
-    division = replace(division, split=split, memory_fraction=_memory_fraction(view, split))
+    counters = view.device.dram_share is not None
+    division = replace(
+        division,
+        split=split,
+        memory_fraction=_memory_fraction(view, split),
+        unknown_fraction=split.unknown if split is not None and not counters else 0.0,
+    )
     found, by_stacks, unexplained = shares.divide(sums, division)
     duration = view.steady.duration_ns or 1
     return replace(

@@ -46,7 +46,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class Trace(msgspec.Struct):
-    events: list[Event] = msgspec.field(name="traceEvents", default_factory=list)
+    events: list[Event] = msgspec.field(name="traceEvents")
     base_ns: int = msgspec.field(name="baseTimeNanoseconds", default=0)
     devices: list[dict[str, Any]] = msgspec.field(name="deviceProperties", default_factory=list)
     distributed: dict[str, Any] = msgspec.field(name="distributedInfo", default_factory=dict)
@@ -105,10 +105,10 @@ def _decode_lenient(data: bytes) -> Trace | None:
         return None
     if isinstance(parsed, list):
         parsed = {"traceEvents": parsed}
-    if not isinstance(parsed, dict):
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("traceEvents"), list):
         return None
     events = []
-    for item in parsed.get("traceEvents") or []:
+    for item in parsed["traceEvents"]:
         try:
             events.append(msgspec.convert(item, Event, strict=False))
         except msgspec.ValidationError:

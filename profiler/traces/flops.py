@@ -163,6 +163,8 @@ def _convolution(call: Call) -> Work | None:
     if not x or not w or len(w) < 3 or len(x) not in (len(w), len(w) - 1):
         return None
     stride_at, padding_at, dilation_at, transposed_at = _CONV[call.name]
+    if not any(call.concrete):  # older traces tell no strides: the output's size is unknown
+        return Work(None, None, "gemm", True)
     space = len(w) - 2
     stride = _spread(call.ints(stride_at) if stride_at is not None else None, space, 1)
     padding = _spread(call.ints(padding_at) if padding_at is not None else None, space, 0)
@@ -375,6 +377,16 @@ def _fused(call: Call, parameters: int | None) -> Work:
     return Work(float(flops * parameters), float(moved * parameters), "add")
 
 
+def _old_convolution_backward(call: Call, grad_at: int, parts: int) -> Work | None:
+    """Before torch 1.11 each library had its own; the weight is the other 4-d tensor."""
+    grad = call.shape(grad_at)
+    weight = call.shape(2) if call.shape(2) else None
+    if not grad or not weight:
+        return None
+    flops = 2.0 * math.prod(grad) * math.prod(weight[1:]) * parts
+    return Work(flops, _input_bytes(call) * 2.0, "gemm", True)
+
+
 _FORMULAS: dict[str, Callable[[Call], Work | None]] = {
     "mm": lambda c: _matrix(c, 0), "bmm": lambda c: _matrix(c, 0), "mv": lambda c: _matrix(c, 0),
     "dot": lambda c: _matrix(c, 0), "addmm": lambda c: _matrix(c, 1),
@@ -384,6 +396,9 @@ _FORMULAS: dict[str, Callable[[Call], Work | None]] = {
     "_scaled_mm": lambda c: _matrix(c, 0), "_int_mm": lambda c: _matrix(c, 0),
     "linear": _linear, "mkldnn_linear": _linear, "matmul": _wrapped_matmul,
     "convolution_backward": _convolution_backward,
+    "cudnn_convolution_backward": lambda c: _old_convolution_backward(c, 1, 2),
+    "cudnn_convolution_backward_input": lambda c: _old_convolution_backward(c, 1, 1),
+    "miopen_convolution_backward": lambda c: _old_convolution_backward(c, 1, 2),
     "mkldnn_rnn_layer": lambda c: _rnn_layer(c, 1),
     "mkldnn_rnn_layer_backward": lambda c: _rnn_layer(c, 2),
 }  # fmt: skip

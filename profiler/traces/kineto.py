@@ -25,6 +25,7 @@ from .flops import Work, dtype_of, work
 LOADER_ROW = "(data loader)"
 GAP_ROW = "(no operator)"
 CPU_CATEGORIES = {"cpu_op", "Operator", "user_annotation", "python_function"}
+RUNTIME_CATEGORIES = {"cuda_runtime", "cuda_driver", "Runtime", "hip_runtime"}
 KERNEL_CATEGORIES = {"kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset"}
 MAX_CAPTURE_BYTES = 256 << 20
 EPSILON_US = 0.002  # rounding of times that are written with three decimals
@@ -67,6 +68,7 @@ class Window:
     gap_us: float = 0.0
     loader_us: float = 0.0
     kernels: int = 0
+    launchers: dict[Any, Node] = field(default_factory=dict)  # by correlation id
     base_ns: int = 0
     start_us: float = 0.0
 
@@ -93,13 +95,13 @@ def analyse(trace: Trace, parameters: int | None = None) -> Window:
     window = Window(base_ns=trace.base_ns)
     threads: dict[tuple[Any, str], list[Event]] = {}
     for event in trace.events:
-        if event.cat in CPU_CATEGORIES:
+        if event.cat in CPU_CATEGORIES or event.cat in RUNTIME_CATEGORIES:
             threads.setdefault((event.pid, str(event.tid)), []).append(event)
     if not threads:
         return window
     main = max(threads, key=lambda key: _weight(threads[key]))
     for key, events in threads.items():
-        window.nodes += _nest(events, parameters, window if key == main else None)
+        window.nodes += _nest(events, parameters, window, is_main=key == main)
     _book_kernels(trace.events, window)
     spans = [e for e in trace.events if e.cat == "Trace"]
     ours = threads[main]
@@ -117,7 +119,9 @@ def _weight(events: list[Event]) -> tuple[int, float]:
     return min(marks, 1), sum(e.dur for e in events)
 
 
-def _nest(events: list[Event], parameters: int | None, window: Window | None) -> list[Node]:
+def _nest(
+    events: list[Event], parameters: int | None, window: Window, *, is_main: bool
+) -> list[Node]:
     events.sort(key=lambda e: (e.ts, -e.dur))
     stack: list[Node] = []
     done: list[Node] = []
@@ -135,12 +139,16 @@ def _nest(events: list[Event], parameters: int | None, window: Window | None) ->
 
     for event in events:
         close(event.ts)
+        if event.cat in RUNTIME_CATEGORIES:
+            if stack and event.args is not None and not stack[-1].annotation:
+                window.launchers[event.args.correlation] = stack[-1]
+            continue
         parent = stack[-1].phase if stack else "forward"
         phase = _phase(event.name, parent)
         end = event.ts + event.dur
         if stack and end > stack[-1].end:
             end = stack[-1].end  # a child never outlives its parent: clock rounding
-        if phase == "input" and parent != "input" and window is not None:
+        if phase == "input" and parent != "input" and is_main:
             window.loader_us += event.dur
         stack.append(Node(event.name, event.ts, end, event.args, phase, _is_annotation(event)))
     close(float("inf"))
@@ -192,7 +200,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def _book_kernels(events: list[Event], window: Window) -> None:
-    """Device time goes to the operator that launched it, by the external id."""
+    """Device time goes to the operator that launched it: by correlation, else by id."""
     by_id: dict[Any, Node] = {}
     for node in window.nodes:
         if node.args is not None and node.args.external is not None and not node.annotation:
@@ -202,9 +210,14 @@ def _book_kernels(events: list[Event], window: Window) -> None:
             continue
         window.kernels += 1
         args = event.args or Args()
-        launcher = by_id.get(args.external if args.external is not None else args.external_old)
-        if launcher is not None:
-            launcher.device_us += event.dur
+        launcher = window.launchers.get(args.correlation) or by_id.get(
+            args.external if args.external is not None else args.external_old
+        )
+        if launcher is None:
+            continue
+        launcher.device_us += event.dur
+        if launcher.work is not None and launcher.work.kind == "wrapper":
+            launcher.work = None  # it launches kernels of its own: unknown work, not none
 
 
 def op_rows(
