@@ -8,26 +8,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from .nvml_driver import NOT_SUPPORTED, Missing, explain
+from .nvml_driver import ADMIN, FUNCTION_NOT_FOUND, NOT_SUPPORTED, Missing, explain
 from .nvml_fields import GPM_EXTRAS, GPM_SHARES, Handle
 
 NEEDS = Missing(
     "needs Hopper or newer (GPM)",
     NOT_SUPPORTED,
-    "an administrator of the host: run a dcgm-exporter (Ampere, Ada)",
+    f"{ADMIN}: run a dcgm-exporter (data-centre cards from Volta to Ada)",
 )
+WITHOUT = Missing("this device has no GPM, says its driver", NOT_SUPPORTED)
 IDS = (*GPM_SHARES, *GPM_EXTRAS)
 NOT_READY = 27
 
 
-def support(nvml: Any, handle: Handle) -> Missing | None:
-    """None when the device has GPM."""
+def support(nvml: Any, handle: Handle, capability: str | None) -> Missing | None:
+    """None when the device has GPM. `capability`: of CUDA, as in "9.0"."""
+    modern = capability is not None and int(capability.partition(".")[0]) >= 9
+    without = WITHOUT if modern else NEEDS
     try:
         supported = bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
     except Exception as error:
         missing = explain(error)
-        return missing if missing.code not in (NOT_SUPPORTED, None) else NEEDS
-    return None if supported else NEEDS
+        old = missing.code in (NOT_SUPPORTED, None) or (
+            missing.code == FUNCTION_NOT_FOUND and not modern
+        )
+        return without if old else missing
+    return None if supported else without
 
 
 class Gpm:

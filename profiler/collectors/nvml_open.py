@@ -110,7 +110,7 @@ def _open_card(opened: Opened, index: int, wsl: bool) -> None:
     _identify(card)
     card.details |= opened.driver
     card.limit_w = card.details.get("power_limit_w")
-    without = support(nvml, handle)
+    without = support(nvml, handle, card.details.get("compute_capability"))
     if without is None:
         card.use_gpm()
     else:

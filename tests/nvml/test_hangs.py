@@ -1,4 +1,4 @@
-"""A driver call that hangs costs its own metrics alone, comes back by itself, never holds the exit."""
+"""A driver call that hangs costs its own metrics alone, returns by itself, never holds the exit."""
 
 from __future__ import annotations
 
