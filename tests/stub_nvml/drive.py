@@ -9,6 +9,7 @@ from accelprof.profiler.collectors.nvml_sampling import Sampling
 
 SCRIPT = Path(os.environ["STUB_NVML_SCRIPT"])
 CLOCK = SCRIPT.with_name("clock")
+CLOCK_FD = os.open(CLOCK, os.O_RDWR | os.O_CREAT)
 
 
 def replace(path: Path, text: str) -> None:
@@ -17,9 +18,14 @@ def replace(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def set_clock(time: float) -> None:
+    """In place and always as long: the stub may read it at any moment."""
+    os.pwrite(CLOCK_FD, f"{time:020.9f}\n".encode(), 0)
+
+
 def play(plan: dict) -> dict:
     times = plan["times"]
-    replace(CLOCK, str(times[0]))
+    set_clock(times[0])
     replace(SCRIPT, "\n".join([f"clock file {CLOCK}", *plan["lines"], ""]))
     options = dict(plan["options"])
     if "root" in options:
@@ -31,7 +37,7 @@ def play(plan: dict) -> dict:
     sampling.open()
     rows = []
     for time in times:
-        replace(CLOCK, str(time))
+        set_clock(time)
         rows += sampling.sample(round(time * 1e9))
         sampling.wait_for_slow()
     # What the slow lane found in its last pass comes with one more sample.

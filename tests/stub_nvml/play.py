@@ -14,12 +14,12 @@ from .build import environment
 from .cards import Card
 
 DRIVE = Path(__file__).with_name("drive.py")
-COLUMNS = (
-    "t_ns device busy_share memory_busy_share sm_share tensor_share dram_share occupancy_share "
-    "memory_used_bytes memory_total_bytes sm_clock_hz memory_clock_hz power_w power_limit_w "
-    "energy_j temperature_c throttle_bits pcie_tx_bytes_per_s pcie_rx_bytes_per_s "
-    "pcie_generation pcie_width"
-).split()
+COLUMNS = [
+    "t_ns", "device", "busy_share", "memory_busy_share", "sm_share", "tensor_share", "dram_share",
+    "occupancy_share", "memory_used_bytes", "memory_total_bytes", "sm_clock_hz", "memory_clock_hz",
+    "power_w", "power_limit_w", "energy_j", "temperature_c", "throttle_bits", "pcie_tx_bytes_per_s",
+    "pcie_rx_bytes_per_s", "pcie_generation", "pcie_width",
+]  # fmt: skip
 
 
 @dataclass
