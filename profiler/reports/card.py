@@ -14,7 +14,7 @@ from .paint import Paint
 from .plain import clean, fit, wrap
 from .plain import width as cells_of
 
-MIN_WIDTH = 40
+MIN_WIDTH = 60
 _LABEL = 9  # cells of the left column
 _ASCII = str.maketrans(
     {"█": "I", "▓": "C", "▒": "M", "░": "H", "≈": "T", "×": "N", "#": "K", "=": "L", "~": "E",

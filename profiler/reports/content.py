@@ -92,9 +92,8 @@ def steps(report: Report) -> list[str]:
     """Steps, their time and the throughput, as short phrases."""
     time = report.time
     if not time.steps:
-        return [
-            "none steady" + (f" of {figures.count(time.steps_total)}" if time.steps_total else "")
-        ]
+        total = figures.count(time.steps_total)
+        return [f"none steady of {total}" if time.steps_total else "none seen"]
     step = figures.milliseconds(time.step_ms.p50)
     if time.step_ms.p95 is not None:
         step += f" each (p95 {figures.milliseconds(time.step_ms.p95)})"

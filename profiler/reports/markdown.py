@@ -15,7 +15,7 @@ from .plain import clean
 from .sections import document
 
 # Characters and beginnings that some Markdown gives a meaning to
-_ACTIVE = re.compile(r"[*_`\[\]<>|\\~^${}@&!]|#\w|://|www\.|:\w+:|^[-+=]+$|^#+$|^\d+[.)]$")
+_ACTIVE = re.compile(r"[*_`\[\]<>|\\~^${}@&!]|#\w|://|\w\.[^\W\d]|:\w+:|^[-+=]+$|^#+$|^\d+[.)]$")
 _EDGES = re.compile(r"^([(\"']*)(.*?)([.,;:?\"']*)$", re.DOTALL)
 
 
