@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..hooks import wire
 from ..storage.writer import RunWriter
 from .spool import ProcessSpans, SpoolReader
+from .steps import Built, StepBuilder
 from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
 
 FACTS_MAX = 1000  # kept a process; a job that makes a loader an epoch tells many
@@ -22,7 +23,7 @@ class _Hooked:
 
     process: str
     pid: int
-    builder: Any  # a StepBuilder
+    builder: StepBuilder
     facts: list[dict[str, Any]] = field(default_factory=list)
     spans: int = 0
     lost: int = 0
@@ -44,9 +45,9 @@ class Ingest:
     tree: JobTree
     writer: RunWriter
     root: int  # pid of the job
-    new_builder: Callable[[int], Any]
     hooks_wanted: bool = True
     samples_per_step: int | None = None
+    first_steps: Mapping[int, int] = field(default_factory=dict)  # by pid, after a restart
     on_environment: Callable[[dict[str, Any]], None] | None = None
 
     def __post_init__(self) -> None:
@@ -86,8 +87,7 @@ class Ingest:
         """Drains the spool and closes what is open."""
         self.poll(now_ns)
         for hooked in self._hooked.values():
-            if hooked.builder:
-                self._store_steps(hooked, hooked.builder.finish())
+            self._store_steps(hooked.builder.finish())
             hooked.ended_ns = hooked.ended_ns or now_ns
             self._store(hooked)
         for seen in self._undecided.values():
@@ -103,7 +103,8 @@ class Ingest:
     def _take(self, news: ProcessSpans) -> None:
         hooked = self._hooked.get(news.process)
         if hooked is None:
-            hooked = _Hooked(news.process, news.pid, self.new_builder(news.pid))
+            builder = StepBuilder(news.pid, first_step=self.first_steps.get(news.pid, 0))
+            hooked = _Hooked(news.process, news.pid, builder)
             self._hooked[news.process] = self._of_pid[news.pid] = hooked
             if seen := self._seen_as(news.pid):
                 hooked.command = seen.command
@@ -111,8 +112,8 @@ class Ingest:
             self._learn(hooked, fact)
         hooked.spans += len(news.spans)
         hooked.lost += news.lost
-        if news.spans and hooked.builder:
-            self._store_steps(hooked, hooked.builder.feed(news.spans))
+        if news.spans:
+            self._store_steps(hooked.builder.feed(news.spans))
         for note in news.notes:
             self._gap(self._now(news), "spool", note)
         if news.ended:
@@ -137,7 +138,9 @@ class Ingest:
         if len(hooked.facts) < FACTS_MAX:
             hooked.facts.append(fact)
         if kind == wire.FACT_PROCESS:
-            hooked.rank = _whole(fact.get("rank"))
+            hooked.rank = hooked.builder.rank = _whole(fact.get("rank"))
+        elif kind == wire.FACT_OPTIMIZER:
+            hooked.builder.optimizer_known = True
         elif kind == wire.FACT_WORKER:
             hooked.worker = _whole(fact.get("worker"))
         if kind in (wire.FACT_PROCESS, wire.FACT_TORCH) and self.on_environment:
@@ -154,8 +157,15 @@ class Ingest:
             "cuda": torch.get("cuda"),
         }
 
-    def _store_steps(self, hooked: _Hooked, built: Any) -> None:
-        pass
+    def _store_steps(self, built: Built) -> None:
+        if self.samples_per_step is not None:
+            for row in built.steps:
+                if row.get("samples") is None:
+                    row["samples"] = self.samples_per_step
+        if built.steps:
+            self.writer.append("step", built.steps)
+        if built.worker_batches:
+            self.writer.append("worker_batch", built.worker_batches)
 
     def _store(self, hooked: _Hooked) -> None:
         about = hooked.fact(wire.FACT_PROCESS)

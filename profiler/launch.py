@@ -218,6 +218,8 @@ def spawn_job(
     """Starts the command as execvp in a shell would; its pid. Raises OSError of the exec."""
     # Python ignores these two for itself; a program expects their default.
     default = [signal.SIGPIPE, signal.SIGXFSZ]
+    if not command[0]:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     if children_ignored:
         return _fork_job(command, environ, mask, default)
     try:

@@ -24,14 +24,15 @@ def start_ingest(agent: Agent) -> Ingest:
     """The spool's reader with the job's process tree; after a restart from where it was."""
     with agent.writer.reader() as reader:
         kept = reader.rows("SELECT value FROM meta WHERE key = 'spool_positions'")
+        first_steps = dict(reader.rows("SELECT pid, max(step) + 1 FROM step GROUP BY pid"))
     positions = json.loads(kept[0][0]) if kept else {}
     return Ingest(
         SpoolReader(agent.folder / library.SPOOL, clock=Clock(), positions=positions),
         JobTree(agent.job),
         agent.writer,
         agent.job,
-        lambda pid: None,  # the steps
         hooks_wanted=agent.settings["hooks"],
         samples_per_step=agent.settings["samples_per_step"],
+        first_steps=first_steps,
         on_environment=agent.learn_environment,
     )

@@ -32,7 +32,11 @@ def test_the_exit_status_is_the_jobs(bench: Bench, end: str) -> None:
     assert done.returncode == status
     row = bench.row()
     assert (row["exit_status"], row["state"]) == (status, state)
-    plain = subprocess.run([sys.executable, bench.folder / "job.py"], capture_output=True)
+    plain = subprocess.run(
+        [sys.executable, bench.folder / "job.py"],
+        check=False,
+        capture_output=True,
+    )
     assert done.stdout == plain.stdout
     assert done.stderr == plain.stderr
 
@@ -86,7 +90,12 @@ def test_100_mb_go_through_a_pipe_unchanged(bench: Bench) -> None:
 def test_a_closed_pipe_ends_the_job_and_not_accelprof(bench: Bench) -> None:
     command = f"{sys.executable} -m accelprof run --quiet yes | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
-        ["bash", "-c", command], env=bench.environ, capture_output=True, text=True, timeout=30
+        ["bash", "-c", command],
+        check=False,
+        env=bench.environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert done.stdout.split() == ["y", str(128 + signal.SIGPIPE)]
     assert done.stderr == ""
@@ -121,7 +130,11 @@ def test_the_job_sees_its_own_environment(bench: Bench) -> None:
     )
     done = bench.job(text)
     plain = subprocess.run(
-        [sys.executable, "job.py"], env=bench.environ, cwd=bench.folder, capture_output=True
+        [sys.executable, "job.py"],
+        check=False,
+        env=bench.environ,
+        cwd=bench.folder,
+        capture_output=True,
     )
     assert done.stdout == plain.stdout
 
