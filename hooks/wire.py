@@ -63,7 +63,9 @@ F_GRAD = 0x01  # grad mode was on
 F_TRAINING = 0x02  # module.training was true
 
 # Facts: a JSON object a line, {"k": FACT, ...}; unknown keys and facts are skipped by readers.
-FACT_PROCESS = "process"  # pid ppid start_ns python executable argv flags rank local_rank world_size
+FACT_PROCESS = (
+    "process"  # pid ppid start_ns python executable argv flags rank local_rank world_size
+)
 FACT_TORCH = "torch"  # version cuda threads
 FACT_LOADER = "loader"  # id num_workers batch_size prefetch pin_memory persistent context dataset length where
 FACT_OPTIMIZER = "optimizer"  # id name parameters tensors foreach fused where

@@ -1,0 +1,58 @@
+"""What gets hooked, once torch is imported: one file a family, listed here and nowhere else."""
+
+import importlib
+import sys
+
+from .. import facts, postimport, skipping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# (module that must be there, file here, function in it that gets the module)
+HOOKS = (
+    ("torch.nn.modules.module", "modules", "install"),
+    ("torch._dynamo", "modules", "install_dynamo"),
+    ("torch.utils.data.dataloader", "loader", "install"),
+    ("torchdata.stateful_dataloader.stateful_dataloader", "loader", "install_stateful"),
+    ("torch.autograd", "training", "install_backward"),
+    ("torch.optim.optimizer", "training", "install_optimizer"),
+    ("torch._tensor", "copies", "install"),
+    ("torch.serialization", "saving", "install_save"),
+    ("torch.distributed.checkpoint", "saving", "install_distributed"),
+    ("safetensors.torch", "saving", "install_safetensors"),
+    ("os", "saving", "install_sync"),
+    ("torch.utils.tensorboard.writer", "loggers", "install_writer"),
+    ("tensorboardX.writer", "loggers", "install_writer"),
+    ("wandb.sdk.wandb_run", "loggers", "install_wandb"),
+    ("mlflow.tracking.fluent", "loggers", "install_mlflow"),
+    ("torch.distributed.distributed_c10d", "collectives", "install"),
+    ("gc", "collector", "install"),
+    ("torch.autograd.profiler", "profilers", "install_autograd"),
+    ("torch.profiler.profiler", "profilers", "install_profiler"),
+)
+
+
+def install(torch: "Any") -> None:
+    """Puts every hook in whose module is there, and waits for the others."""
+    skipping.start()
+    version = getattr(torch, "version", None)
+    facts.fact(
+        "torch",
+        version=str(torch.__version__),
+        cuda=getattr(version, "cuda", None),
+        threads=None,
+    )
+    for module, file, function in HOOKS:
+        postimport.finder.watch(module, _installer(file, function))
+
+
+def _installer(file: str, function: str) -> "Any":
+    def after(module: "Any") -> None:
+        try:
+            name = f"{__name__}.{file}"
+            getattr(sys.modules.get(name) or importlib.import_module(name), function)(module)
+        except Exception as error:
+            facts.fact("hook_off", hook=file, error=f"{type(error).__name__}: {error}"[:300])
+
+    return after

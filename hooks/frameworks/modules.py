@@ -1,0 +1,213 @@
+"""The forward of root modules: the models as the job calls them, nothing inside of them.
+
+A root carries its wrapper in its own `_compiled_call_impl`, the place where torch looks for
+`Module.compile`'s result: other modules never see it, and torch leaves it out of pickles.
+
+Roots are found by `Module.__call__` of the class, replaced for a moment: the first call that
+arrives puts the original back before anything runs. It is replaced again only where a new root
+may show up, and for a bounded number of times (`_budget`).
+"""
+
+import sys
+import weakref
+
+from .. import capture, ring, wire
+from ..facts import fact
+from ..patching import Hook, dress, inside, undress, user_frame
+from . import loader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+hook = Hook("forward")
+clock = ring.clock
+KEY = "_compiled_call_impl"
+MOST_ROOTS = 16  # alive; a job that calls more of them by itself has no root
+RAISED = wire.F_RAISED << wire.FLAG_SHIFT
+GRAD, TRAINING = wire.F_GRAD << wire.FLAG_SHIFT, wire.F_TRAINING << wire.FLAG_SHIFT
+
+_module: "Any" = None  # torch.nn.Module
+_original: "Any" = None  # its __call__
+_grad_enabled: "Any" = None
+_budget = 32  # how often the class may still be armed
+_roots: "list[weakref.ref[RootCall]]" = []
+_count = 0
+_called = False  # a known root, since the last optimizer step
+_training = False  # a backward was seen
+
+
+def install(module: "Any") -> None:
+    """torch.nn.modules.module"""
+    global _module, _original, _grad_enabled
+    if not hasattr(module.Module, KEY):
+        fact(wire.FACT_NOTE, text="forward is not observed: this torch is older than 2.0")
+        return
+    _module, _original = module.Module, module.Module.__dict__["__call__"]
+    _grad_enabled = sys.modules["torch"].is_grad_enabled
+    dress(_discover, _original)
+    loader._ends.append(arm)
+    arm()
+
+
+def install_dynamo(module: "Any") -> None:
+    """torch._dynamo: a class that is armed must never be what gets traced."""
+    module.callback.on_compile_start(lambda _: disarm())
+
+
+def arm() -> None:
+    """Looks at the next call of a module, whichever it is, if there may be a new root."""
+    global _budget
+    if _budget > 0 and not hook.off and _module.__dict__["__call__"] is _original:
+        _budget -= 1
+        _module.__call__ = _discover
+
+
+def disarm() -> None:
+    """Makes the class what it is without us."""
+    if _module is not None and _module.__dict__["__call__"] is _discover:
+        _module.__call__ = _original
+
+
+def stepped(new: bool) -> None:
+    """An optimizer step is over; `new`: the first one of that optimizer."""
+    global _budget, _called
+    if new:
+        _budget = max(_budget, 32)
+        arm()
+    elif not _called:
+        _budget = max(_budget, 1)
+        arm()
+    _called = False
+
+
+def trained() -> None:
+    """A backward is over: this is not inference."""
+    global _training
+    _training = True
+
+
+def _discover(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+    disarm()
+    now = inside
+    if not (now.forward or now.backward or now.data or now.saving):
+        try:
+            _adopt(self)
+        except Exception as error:
+            hook.fail(error)
+    try:
+        return _original(self, *args, **kwargs)
+    except BaseException as error:
+        undress(error)
+        raise
+
+
+def _adopt(root: "Any") -> None:
+    """Puts the wrapper on a root that has none."""
+    global _count, _budget, _roots
+    inner = root.__dict__.get(KEY)
+    if isinstance(inner, RootCall) and inner.root() is root:
+        return
+    _roots = [one for one in _roots if one() is not None]
+    if len(_roots) >= MOST_ROOTS:
+        _budget = 0
+        return
+    _count += 1
+    call = RootCall(root, min(_count, wire.IDENT_MAX), inner)
+    root.__dict__[KEY] = call
+    _roots.append(weakref.ref(call))
+
+
+class RootCall:
+    """Times the calls of one root.
+
+    Holds it weakly: a cycle would keep a deleted model, and its device memory, until the next
+    collection. For pickle and copy it is None, wherever a class passes its whole dictionary on.
+    """
+
+    __slots__ = ("__weakref__", "ident", "inner", "root", "told")
+
+    def __init__(self, root: "Any", ident: int, inner: "Any") -> None:
+        self.root = weakref.ref(root)
+        self.ident = ident
+        self.inner = inner  # what Module.compile() had put here
+        self.told = False
+
+    def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
+        root = self.root()
+        caller = sys._getframe(1).f_locals.get("self")
+        if caller is not root and self._moved(caller):
+            root, call = caller, caller._call_impl  # the dictionary of a root was copied
+            outermost = False
+        else:
+            call = self.inner or root._call_impl  # type: ignore[union-attr]
+            outermost = not (inside.forward or inside.data or hook.off)
+        if not outermost:
+            try:
+                return call(*args, **kwargs)
+            except BaseException as error:
+                undress(error)
+                raise
+        inside.forward = True
+        meta = wire.FORWARD | self.ident << wire.IDENT_SHIFT
+        if _grad_enabled():
+            meta |= GRAD
+        if root.training:  # type: ignore[union-attr]
+            meta |= TRAINING
+        start = clock()
+        try:
+            return call(*args, **kwargs)
+        except BaseException as error:
+            meta |= RAISED
+            undress(error)
+            raise
+        finally:
+            inside.forward = False
+            if not hook.off:
+                self._wrote(start, meta, root)
+
+    def _wrote(self, start: int, meta: int, root: "Any") -> None:
+        global _called
+        try:
+            ring.emit(start, clock(), meta)
+            if not self.told:
+                self.told = True
+                _tell(root, self.ident)
+            _called = True
+            if _budget > 0:
+                arm()
+            if not _training and self.ident == 1:
+                capture.tick()
+        except Exception as error:
+            hook.fail(error)
+
+    def _moved(self, caller: "Any") -> bool:
+        """Whether the caller is another module that got our wrapper with a root's dictionary."""
+        if not isinstance(caller, _module) or caller.__dict__.get(KEY) is not self:
+            return False
+        del caller.__dict__[KEY]
+        return True
+
+    def __reduce__(self) -> "tuple[type, tuple[()]]":
+        return type(None), ()
+
+    def __copy__(self) -> None:
+        return None
+
+    def __deepcopy__(self, memo: object) -> None:
+        return None
+
+
+def _tell(root: "Any", ident: int) -> None:
+    """A root's facts, from metadata alone. After its first call: lazy modules are real then."""
+    tensors = list(root.parameters())
+    code = getattr(type(root).forward, "__code__", None)
+    fact(
+        wire.FACT_ROOT,
+        id=ident,
+        name=type(root).__name__,
+        parameters=sum(p.numel() for p in tensors),
+        bytes=sum(p.numel() * p.element_size() for p in tensors),
+        dtype=str(tensors[0].dtype).replace("torch.", "") if tensors else None,
+        where=f"{code.co_filename}:{code.co_firstlineno}" if code is not None else user_frame(),
+    )

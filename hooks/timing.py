@@ -1,0 +1,44 @@
+"""The common wrapper: one span for the outermost call of its kind on a thread."""
+
+from . import ring
+from .patching import Hook, inside, undress
+from .wire import F_RAISED, FLAG_SHIFT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+RAISED = F_RAISED << FLAG_SHIFT
+
+
+def timed(hook: Hook, record: int, within: str) -> "Callable[[Any], Any]":
+    """Makes wrappers that write `record` (see ring.meta) around the original.
+
+    `within` names the attribute of `inside` that keeps calls inside of it unrecorded.
+    """
+    clock = ring.clock
+
+    def make(original: "Any") -> "Any":
+        def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
+            outermost = not getattr(inside, within)
+            setattr(inside, within, True)
+            meta, start = record, clock()
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                meta |= RAISED
+                undress(error)
+                raise
+            finally:
+                if outermost:
+                    setattr(inside, within, False)
+                    if not hook.off:
+                        try:
+                            ring.emit(start, clock(), meta)
+                        except Exception as error:
+                            hook.fail(error)
+
+        return wrapper
+
+    return make
