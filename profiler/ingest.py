@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..hooks import wire
@@ -13,6 +14,7 @@ from .steps import Built, StepBuilder
 from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
 
 FACTS_MAX = 1000  # kept a process; a job that makes a loader an epoch tells many
+COUNTERS_EVERY_NS = 10_000_000_000
 UNHOOKED_MAX = 2000  # processes kept that no hook reached: shell loops start thousands
 _KEY = ("process",)
 
@@ -31,6 +33,7 @@ class _Hooked:
     worker: int | None = None
     command: str | None = None
     ended_ns: int | None = None
+    stored_ns: int = 0  # when its row was last written
 
     def fact(self, kind: str) -> dict[str, Any]:
         """The first fact of a kind, or an empty one."""
@@ -45,6 +48,8 @@ class Ingest:
     tree: JobTree
     writer: RunWriter
     root: int  # pid of the job
+    command: list[str] = field(default_factory=list)  # of the job
+    started_ns: int = 0
     hooks_wanted: bool = True
     samples_per_step: int | None = None
     first_steps: Mapping[int, int] = field(default_factory=dict)  # by pid, after a restart
@@ -69,7 +74,7 @@ class Ingest:
         """Takes what is new in the spool and in the tree."""
         news = self.spool.poll()
         for one in news:
-            self._take(one)
+            self._take(one, now_ns)
         if news:
             positions = self.spool.positions()
             if positions != self._positions:
@@ -90,6 +95,7 @@ class Ingest:
             self._store_steps(hooked.builder.finish())
             hooked.ended_ns = hooked.ended_ns or now_ns
             self._store(hooked)
+        self._see_short_job(now_ns)
         for seen in self._undecided.values():
             seen.ended_ns = seen.ended_ns or now_ns
         self._decide(now_ns, final=True)
@@ -100,7 +106,7 @@ class Ingest:
 
     # -- hooked processes --------------------------------------------------------------------
 
-    def _take(self, news: ProcessSpans) -> None:
+    def _take(self, news: ProcessSpans, now_ns: int) -> None:
         hooked = self._hooked.get(news.process)
         if hooked is None:
             builder = StepBuilder(news.pid, first_step=self.first_steps.get(news.pid, 0))
@@ -115,10 +121,13 @@ class Ingest:
         if news.spans:
             self._store_steps(hooked.builder.feed(news.spans))
         for note in news.notes:
-            self._gap(self._now(news), "spool", note)
+            self._gap(now_ns, "spool", note)
         if news.ended:
-            hooked.ended_ns = self._now(news)
-        self._store(hooked)
+            hooked.ended_ns = news.spans[-1][1] if news.spans else now_ns
+        # Its row with all facts is written when something but the counters changed.
+        if news.facts or news.ended or now_ns - hooked.stored_ns > COUNTERS_EVERY_NS:
+            hooked.stored_ns = now_ns
+            self._store(hooked)
 
     def _seen_as(self, pid: int) -> Seen | None:
         """The same process as the tree saw it; it needs no row of its own any more."""
@@ -212,6 +221,16 @@ class Ingest:
         else:
             self._undecided[seen.key] = seen
 
+    def _see_short_job(self, now_ns: int) -> None:
+        """A job that was over before the first look at its tree: known by its command alone."""
+        known = [*self._undecided.values(), *self._told.values()]
+        if self.root in self._of_pid or any(seen.pid == self.root for seen in known):
+            return
+        started_ns, command = self.started_ns or now_ns, self.command or [""]
+        reached = {wire.ENV_SPOOL: "", "PYTHONPATH": ""}  # as it was started
+        seen = Seen(self.root, 0, started_ns, Path(command[0]).name, command, reached, now_ns)
+        self._undecided[seen.key] = seen
+
     def _decide(self, now_ns: int, *, final: bool) -> None:
         """Gives a row to each process that had its time to report and did not."""
         for key, seen in list(self._undecided.items()):
@@ -248,12 +267,6 @@ class Ingest:
 
     def _gap(self, t_ns: int, source: str, reason: str) -> None:
         self.writer.append("gap", [(t_ns, source, None, None, reason)])
-
-    @staticmethod
-    def _now(news: ProcessSpans) -> int:
-        import time
-
-        return news.spans[-1][1] if news.spans else time.time_ns()
 
 
 def _whole(value: Any) -> int | None:

@@ -31,6 +31,8 @@ def start_ingest(agent: Agent) -> Ingest:
         JobTree(agent.job),
         agent.writer,
         agent.job,
+        command=agent.settings["command"],
+        started_ns=agent.started_ns,
         hooks_wanted=agent.settings["hooks"],
         samples_per_step=agent.settings["samples_per_step"],
         first_steps=first_steps,

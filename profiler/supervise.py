@@ -186,9 +186,12 @@ class Supervisor:
         self._deadline = self._clock() + HURRY_LIMIT_S
 
     def _kill_agent(self) -> None:
-        if self._agent:
+        """With what it started, a calibration for instance."""
+        if self._agent is None:
+            return
+        for pid in [*_children(self._agent.pid), self._agent.pid]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._agent.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
 
 def _stop(signo: int) -> None:
@@ -209,6 +212,14 @@ def just_wait(job: int) -> int:
         if pid == job:
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except (OSError, ValueError):
+        return []
 
 
 def _how(code: int) -> str:

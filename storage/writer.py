@@ -52,6 +52,7 @@ class RunWriter:
         self._lock = threading.Lock()  # of what waits and what is lost
         self._pending = Pending()
         self._tell_losses_s = 0.0
+        self._closed = False
         self._keys: dict[str, tuple[str, ...]] = {}
         self._database_lock = threading.RLock()
         self._connection = _open(path)
@@ -255,10 +256,13 @@ class RunWriter:
         return RunReader.within(self.path.parent, self.cursor)
 
     def close(self) -> None:
-        """Stores the rest and lets go of the file. Never raises; see `trouble`."""
-        self.flush()
-        self.flush(last=True)  # with the losses that the first one found
+        """Stores the rest and lets go of the file, once. Never raises; see `trouble`."""
         with self._database_lock:
+            if self._closed:
+                return
+            self.flush()
+            self.flush(last=True)  # with the losses that the first one found
+            self._closed = True
             try:
                 self._connection.close()
             except duckdb.Error as error:
