@@ -1,0 +1,562 @@
+"""Cuts one process's spans into steps. Pure: spans in, rows out.
+
+A step ends
+- marked:    where `accelprof.step()` says so, once it was called;
+- train:     where the next fetch starts after an optimizer stepped. Without a loader, at the end
+             of the last optimizer before one that already stepped in this step steps again;
+- backward:  (a backward and never an optimizer) where the next fetch starts after a backward, or,
+             without a loader, where a root module is called in training again;
+- inference: (neither) where a root module already called is called again, or at a fetch.
+
+Which of these a process does shows only after a while: until then its spans are kept and nothing
+is said (`unknown`). So the validation before a training is part of the first training step, and
+micro-batches before the first optimizer step are not taken for steps.
+
+A step is told when the next one ends: what follows the last step of all (the last evaluation, the
+last checkpoint) is added to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ..hooks import wire
+from .accounting import PHASES, Accountant, Tally
+from .ring import Span
+
+Row: TypeAlias = dict[str, Any]
+Mode: TypeAlias = Literal["unknown", "train", "backward", "inference", "marked"]
+
+KEPT_SPANS = 16_384  # of one step; beyond this the earlier ones are summed up
+UNKNOWN_FORWARDS = 64  # calls without a backward until a process counts as inference,
+UNKNOWN_NS = 20_000_000_000  # or this long;
+SETUP_FACTOR = 10  # ten times that when it has made an optimizer
+UNKNOWN_BACKWARDS = 200  # backwards without an optimizer until none is expected
+# Steps of one optimizer for one batch: WGAN's critic takes 5. More is a batch fetched once and
+# trained on for long, unless this process has been seen fetching for its steps.
+REPEATS, REPEATS_FED = 20, 1000
+OTHER_THREAD_CALLS = 8  # calls on other threads alone until the training is taken to run there
+PAUSE_NS = 1_000_000_000  # what comes after such a pause does not belong to the last step
+
+_MAKERS = frozenset({wire.DATA_WAIT, wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
+_CALLS = frozenset({wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
+_NO_BATCH = wire.F_ITER_START | wire.F_ITER_END | wire.F_RAISED
+
+
+class Built(NamedTuple):
+    """Rows for the tables `step` and `worker_batch`."""
+
+    steps: list[Row]
+    worker_batches: list[Row]
+
+
+@dataclass
+class _Step:
+    """A step that ended and was not told yet."""
+
+    number: int
+    kind: str
+    start: int
+    end: int
+    tally: Tally
+    seen: frozenset[int]  # kinds of spans of the process up to its end
+
+
+class StepBuilder:
+    """One a process. Feed it the process's spans by end time; a loader worker gives batches only.
+
+    Set `rank` when it becomes known, and `optimizer_known` when the process told of an optimizer.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        rank: int | None = None,
+        *,
+        optimizer_known: bool = False,
+        first_step: int = 0,
+    ) -> None:
+        self.pid = pid
+        self.rank = rank
+        self.optimizer_known = optimizer_known
+        self.mode: Mode = "unknown"
+        self._out = Built([], [])
+        self._accountant = Accountant()
+        self._seen: frozenset[int] = frozenset()  # kinds so far
+        self._number = first_step
+        self._held: _Step | None = None
+        # the step being made
+        self._start: int | None = None  # where the last one ended
+        self._spans: list[Span] = []
+        self._tally = Tally()  # of what was summed up early
+        self._reset()
+        # for the whole process
+        self._inline = False  # trains without fetching
+        self._fed_steps = 0
+        self._saved = False  # a checkpoint since the last forward: a sync belongs to it
+        self._thread = 0  # F_OTHER_THREAD when the training runs there
+        self._others: deque[Span] = deque(maxlen=2048)  # timeline spans of the other side
+        self._other_calls = 0
+        self._sizes: dict[int, list[tuple[int, int]]] = {}  # loader: (from when, samples)
+        self._told_samples: list[tuple[int, int]] = []
+        self._gc: list[tuple[int, int]] = []
+        self._captures: list[tuple[int, int]] = []
+        self._capturing: int | None = None
+        self._collates: dict[int, tuple[int, int]] = {}  # worker: start, ns
+
+    def _reset(self) -> None:
+        self._applied: dict[int, int] = {}  # optimizer: steps in this step
+        self._done_at: int | None = None  # end of the last call that makes this a whole step
+        self._called: dict[int, int] = {}  # root module: calls (backward: in training)
+        self._backwards = 0
+        self._forwards = 0
+        self._waiting = False  # a batch was fetched and nothing used it yet
+        self._fed = False  # a batch was fetched and used in training
+
+    # -- in and out --------------------------------------------------------------------------
+
+    def feed(self, spans: Iterable[Span]) -> Built:
+        """Takes new spans; gives the rows that became certain."""
+        for span in spans:
+            kind = span[2]
+            if kind in PHASES:
+                if kind not in self._seen:
+                    self._seen |= {kind}
+                if span[3] & wire.F_OTHER_THREAD == self._thread:
+                    self._timeline(span)
+                else:
+                    self._other_thread(span)
+            else:
+                self._aside(span)
+        out, self._out = self._out, Built([], [])
+        return out
+
+    def finish(self) -> Built:
+        """Call it when the process is gone: tells the last steps."""
+        if self._other_calls and not (self._seen_calls() or self._held):
+            self._switch_thread()
+        if self.mode == "unknown" and self._spans:
+            self._decide("backward" if self._backwards else "inference")
+        if self._number == 0 and max(self._applied.values(), default=0) > 2:
+            self._go_inline()  # one batch, trained on all the time
+        self._finish_step()
+        self._tell_held()
+        out, self._out = self._out, Built([], [])
+        return out
+
+    # -- spans that are no part of the timeline ------------------------------------------------
+
+    def _aside(self, span: Span) -> None:
+        start, end, kind, flags, ident, value = span
+        if kind == wire.FETCH:
+            self._worker_batch(span)
+        elif kind == wire.COLLATE:
+            begun, ns = self._collates.get(ident, (start, 0))
+            self._collates[ident] = (begun, ns + end - start)
+        elif kind == wire.BATCH:
+            self._sizes.setdefault(ident, []).append((end, value))
+        elif kind == wire.SAMPLES:
+            self._told_samples.append((end, value))
+        elif kind == wire.FSYNC:
+            if self._saved and flags & wire.F_OTHER_THREAD == self._thread:
+                self._timeline((start, end, wire.CHECKPOINT, flags, 0, 0))
+        elif kind == wire.GC:
+            self._seen |= {kind}
+            self._gc.append((start, end))
+        elif kind == wire.STEP_MARK:
+            self._mark(end)
+        elif kind == wire.CAPTURE:
+            self._capture(start, end)
+
+    def _worker_batch(self, span: Span) -> None:
+        start, end, _, _, ident, value = span
+        begun, collate = self._collates.pop(ident, (0, None))
+        if begun < start:
+            collate = None
+        self._out.worker_batches.append({
+            "t_ns": start, "pid": self.pid, "worker": ident - 1, "fetch_ns": end - start,
+            "collate_ns": collate, "cpu_ns": value * 1000,
+        })  # fmt: skip
+
+    def _capture(self, start: int, end: int) -> None:
+        """A record of no length: the capture starts; one with a length: that is what it took."""
+        if end == start:
+            self._capturing = start
+            return
+        begun = start if self._capturing is None else min(start, self._capturing)
+        self._captures.append((begun, end))
+        self._capturing = None
+
+    def _other_thread(self, span: Span) -> None:
+        """Kept aside, until it shows that all the work is done there."""
+        self._others.append(span)
+        if span[2] in _CALLS:
+            self._other_calls += 1
+            if self._other_calls >= OTHER_THREAD_CALLS:
+                self._switch_thread()
+
+    def _switch_thread(self) -> None:
+        self._thread ^= wire.F_OTHER_THREAD
+        others, self._others = self._others, deque(maxlen=2048)
+        self._other_calls = 0
+        self._finish_step()
+        self._spans = []
+        self._reset()
+        for span in others:
+            self._timeline(span)
+
+    # -- borders -------------------------------------------------------------------------------
+
+    def _timeline(self, span: Span) -> None:
+        kind = span[2]
+        if kind in _CALLS:
+            self._other_calls = 0
+            if self._others:
+                self._others.clear()
+        if self.mode == "unknown":
+            self._learn(span)
+        elif kind == wire.DATA_WAIT:
+            self._fetch(span)
+        elif kind == wire.FORWARD:
+            self._forward(span)
+        elif kind == wire.BACKWARD:
+            self._backward(span)
+        elif kind == wire.OPTIMIZER:
+            self._optimizer(span)
+        else:
+            self._saved |= kind == wire.CHECKPOINT
+            self._spans.append(span)
+        if len(self._spans) >= KEPT_SPANS:
+            self._sum_up()
+
+    def _learn(self, span: Span) -> None:
+        """Finds out what the process does."""
+        kind = span[2]
+        self._spans.append(span)
+        if kind == wire.CHECKPOINT:
+            self._saved = True
+        elif kind == wire.FORWARD:
+            self._saved = False
+            self._forwards += 1
+            if not self._backwards and self._only_infers(span):
+                self._decide("inference")
+        elif kind == wire.BACKWARD:
+            self._backwards += 1
+            if self._backwards >= UNKNOWN_BACKWARDS:
+                self._decide("backward")
+        elif kind == wire.OPTIMIZER and not span[3] & wire.F_RAISED:
+            self._decide("train")
+        elif kind != wire.DATA_WAIT and not self._seen_calls() and len(self._spans) > 1024:
+            del self._spans[:512]  # set-up work: no step begins there
+
+    def _only_infers(self, span: Span) -> bool:
+        factor = SETUP_FACTOR if self.optimizer_known else 1
+        since = self._spans[0][0]
+        return self._forwards >= UNKNOWN_FORWARDS * factor or (
+            self._forwards > 2 and span[1] - since >= UNKNOWN_NS * factor
+        )
+
+    def _seen_calls(self) -> bool:
+        return any(span[2] in _MAKERS for span in self._spans)
+
+    def _decide(self, mode: Mode) -> None:
+        self.mode = mode
+        self._replay(self._spans)
+
+    def _replay(self, spans: list[Span]) -> None:
+        self._spans = []
+        self._reset()
+        for span in spans:
+            self._timeline(span)
+
+    def _fetch(self, span: Span) -> None:
+        if self.mode == "train":
+            ends = bool(self._applied)
+        elif self.mode == "backward":
+            ends = self._backwards > 0
+        else:
+            ends = self.mode == "inference" and bool(self._called)
+        if ends:
+            self._fed_steps += self._fed
+            self._close(span[0])
+        if not span[3] & _NO_BATCH:
+            self._waiting = True
+        self._spans.append(span)
+
+    def _forward(self, span: Span) -> None:
+        start, _, _, flags, root, _ = span
+        self._saved = False
+        training = flags & wire.F_GRAD and not flags & wire.F_RAISED
+        if self.mode == "inference":
+            if root in self._called:
+                self._close(start)
+            self._called[root] = 1
+            self._done_at = span[1]
+        elif self.mode == "backward" and training:
+            calls = self._called.get(root, 0)
+            if self._backwards and calls and not self._feeds(calls):
+                self._close(start)
+                calls = 0
+            self._called[root] = calls + 1
+        self._use_batch(bool(flags & (wire.F_GRAD | wire.F_TRAINING)))
+        self._spans.append(span)
+
+    def _backward(self, span: Span) -> None:
+        self._use_batch(True)
+        self._backwards += 1
+        self._spans.append(span)
+        if self.mode == "inference":
+            self._doubt()
+        elif self.mode == "backward":
+            self._done_at = span[1]
+
+    def _optimizer(self, span: Span) -> None:
+        _, end, _, flags, ident, _ = span
+        if flags & wire.F_RAISED:
+            self._spans.append(span)
+            return
+        if self.mode in ("inference", "backward"):
+            self._spans.append(span)
+            self._decide("train")
+            return
+        self._use_batch(True)
+        steps = self._applied.get(ident, 0)
+        if steps and self.mode == "train":
+            if not self._feeds(steps):
+                self._close(self._done_at or end)
+                steps = 0
+            elif steps >= (REPEATS_FED if self._fed_steps > 1 else REPEATS):
+                self._spans.append(span)
+                self._go_inline()
+                return
+        self._applied[ident] = steps + 1
+        self._done_at = end
+        self._spans.append(span)
+
+    def _feeds(self, repeats: int) -> bool:
+        """Whether the steps of this process end at fetches, not where something is repeated."""
+        return self._fed and not self._inline and repeats <= REPEATS_FED
+
+    def _use_batch(self, training: bool) -> None:
+        if self._waiting:
+            self._waiting = False
+            self._fed |= training
+
+    def _doubt(self) -> None:
+        """A process that only inferred trains after all."""
+        self.mode = "unknown"
+        spans, self._spans = self._spans, []
+        self._reset()
+        for span in spans:
+            self._timeline(span)
+
+    def _go_inline(self) -> None:
+        self._inline = True
+        self._replay(self._spans)
+
+    def _mark(self, t_ns: int) -> None:
+        held = self._held
+        if self.mode != "marked" and held and self._start == held.end:
+            # The first mark: the step before was cut by another rule and is a part of this one
+            early, self._tally = self._tally, held.tally
+            _add(self._tally, early)
+            self._start, self._held = held.start, None
+            self._number -= 1
+        self.mode = "marked"
+        if self._start is None and not self._seen_calls():
+            self._spans = []
+            self._start = t_ns
+        else:
+            self._close(t_ns)
+
+    # -- making rows -----------------------------------------------------------------------------
+
+    def _begin(self) -> int | None:
+        """Where the step being made started."""
+        if self._start is None:
+            makers = [span[0] for span in self._spans if span[2] in _MAKERS]
+            self._start = min(makers) if makers else None
+        return self._start
+
+    def _close(self, border: int) -> None:
+        """Ends the step at `border`, or later where a span reaches over it."""
+        spans = self._spans
+        cut = len(spans)
+        while cut and spans[cut - 1][1] > border:
+            cut -= 1
+            if spans[cut][0] < border and spans[cut][2] == wire.BACKWARD:
+                border = spans[cut][1]  # optimizers that step inside the backward
+                cut = len(spans)
+        kept = spans[cut:]
+        self._spans = spans[:cut]
+        start = self._begin()
+        if start is not None:
+            border = max(border, start + self._tally.total())
+        if start is not None and border > start:
+            kind = self.mode if self.mode in ("inference", "marked") else "train"
+            self._sum(start, border)
+            self._tell_held()
+            if self._tally.phases.get("evaluation"):
+                self._seen |= {wire.EVALUATION}
+            self._held = _Step(self._number, kind, start, border, self._tally, self._seen)
+            self._number += 1
+            self._start = border
+        self._tally = Tally()
+        self._spans = kept
+        self._reset()
+
+    def _sum(self, start: int, end: int) -> None:
+        """Adds the kept spans to the tally; what was summed up early reaches to `_summed`."""
+        begun = max(start, start + self._tally.total())
+        evaluation = self.mode in ("train", "backward") or bool(
+            self._seen & {wire.BACKWARD, wire.OPTIMIZER} and self.mode != "inference"
+        )
+        self._accountant.add(self._tally, self._spans, begun, end, evaluation=evaluation)
+
+    def _sum_up(self) -> None:
+        """Bounds what a long step keeps. The newest part stays: a parent may still come."""
+        start = self._begin()
+        if self.mode == "unknown":
+            self._decide("backward" if self._backwards else "inference")
+            return
+        half = len(self._spans) // 2
+        cut = next(
+            (i for i in range(half, len(self._spans)) if self._spans[i][2] == wire.DATA_WAIT), half
+        )
+        border = self._spans[cut][0]
+        early = [span for span in self._spans[:cut] if span[1] <= border]
+        late, self._spans = self._spans[len(early) :], early
+        if start is not None and border > start + self._tally.total():
+            self._sum(start, border)
+        self._spans = late
+
+    def _finish_step(self) -> None:
+        """Ends what is under way: a whole step is one, the rest belongs to the one before."""
+        held = self._held
+        if self._done_at is not None:
+            self._close(self._stop(self._done_at))
+        elif held and self._start == held.end and not any(map(_trains, self._spans)):
+            stop = self._stop(held.end)
+            early, self._tally = self._tally, held.tally
+            self._tally.forwarded = True
+            _add(self._tally, early)
+            stop = max(stop, held.start + self._tally.total())
+            self._spans = [span for span in self._spans if span[1] <= stop]
+            self._sum(held.start, stop)
+            held.end = stop
+            held.seen = self._seen
+            if held.tally.phases.get("evaluation"):
+                held.seen |= {wire.EVALUATION}
+        self._spans, self._tally, self._start = [], Tally(), None
+        self._reset()
+
+    def _stop(self, at: int) -> int:
+        """How far the last step reaches beyond `at`: to a long pause, or to a step begun."""
+        usual = self._held.end - self._held.start if self._held else 0
+        for span in sorted(span for span in self._spans if span[1] > at):
+            if span[0] > at + PAUSE_NS + usual or _trains(span):
+                break
+            at = max(at, span[1])
+        return at
+
+    def _tell_held(self) -> None:
+        step, self._held = self._held, None
+        if step is not None:
+            self._out.steps.append(self._row(step))
+            self._forget(step.end)
+
+    def _row(self, step: _Step) -> Row:
+        tally, seen = step.tally, step.seen
+        row: Row = {
+            "pid": self.pid, "rank": self.rank, "step": step.number, "t_ns": step.start,
+            "duration_ns": step.end - step.start, "kind": step.kind,
+        }  # fmt: skip
+        for kind, name in PHASES.items():
+            row[f"{name}_ns"] = tally.phases.get(name, 0) if kind in seen else None
+        waits = wire.DATA_WAIT in seen
+        row["iterator_ns"] = tally.iterator if waits else None
+        row["data_wait_cpu_ns"] = tally.wait_cpu if waits else None
+        row["gc_ns"] = _overlap(self._gc, step.start, step.end) if wire.GC in seen else None
+        forward = wire.FORWARD in seen
+        row["pre_forward_ns"] = tally.pre_forward if forward else None
+        row["gap_ns"] = tally.gap if forward else tally.gap + tally.pre_forward
+        row["samples"] = self._samples(step)
+        row["micro_batches"] = _micro_batches(tally, step.kind)
+        row["first_of_epoch"] = tally.starts_epoch
+        row["captured"] = self._touches_capture(step.start, step.end)
+        return row
+
+    def _touches_capture(self, start: int, end: int) -> bool:
+        if self._capturing is not None and self._capturing < end:
+            return True
+        return any(low < end and high > start for low, high in self._captures)
+
+    def _samples(self, step: _Step) -> int | None:
+        told = [n for t, n in self._told_samples if step.start < t <= step.end]
+        if told:
+            return sum(told)
+        fetched = _fetched(step.tally.fetches, self._sizes, step.end)
+        if fetched is not None:
+            return fetched
+        tally = step.tally
+        by_calls = min(tally.samples.values(), default=None)
+        if by_calls and tally.optimizers and not tally.backwards:  # a closure, called many times
+            return None
+        return by_calls
+
+    def _forget(self, before: int) -> None:
+        """Drops what only concerned steps that were told."""
+        for sizes in self._sizes.values():
+            while len(sizes) > 1 and sizes[1][0] < before:
+                del sizes[0]
+        self._told_samples = [told for told in self._told_samples if told[0] > before]
+        self._gc = [pause for pause in self._gc if pause[1] > before]
+        self._captures = [capture for capture in self._captures if capture[1] > before]
+
+
+def _trains(span: Span) -> bool:
+    training = wire.F_GRAD | wire.F_TRAINING
+    return span[2] == wire.BACKWARD or (span[2] == wire.FORWARD and span[3] & training == training)
+
+
+def _fetched(
+    fetches: list[tuple[int, int]], sizes: dict[int, list[tuple[int, int]]], end: int
+) -> int | None:
+    """Samples of a step's batches; loaders that are read side by side count once."""
+    totals: dict[int, int] = {}
+    until: dict[int, int] = {}
+    for loader, start in reversed(fetches):
+        known = [n for t, n in sizes.get(loader, ()) if t <= until.get(loader, end)]
+        if not known:
+            return None
+        totals[loader] = totals.get(loader, 0) + known[-1]
+        until[loader] = start
+    return max(totals.values()) if totals else None
+
+
+def _micro_batches(tally: Tally, kind: str) -> int:
+    """Batches whose gradients one step sums up."""
+    by_loader: dict[int, int] = {}
+    for loader, _ in tally.fetches:
+        by_loader[loader] = by_loader.get(loader, 0) + 1
+    fetched = max(by_loader.values(), default=0)
+    if fetched:
+        return min(fetched, tally.backwards) if tally.backwards else fetched
+    if kind == "inference" or not tally.optimizers:
+        return 1
+    return max(1, tally.backwards // tally.optimizers)
+
+
+def _add(into: Tally, other: Tally) -> None:
+    for name, ns in other.phases.items():
+        into.phases[name] = into.phases.get(name, 0) + ns
+    into.iterator += other.iterator
+    into.gap += other.gap + other.pre_forward
+    into.wait_cpu += other.wait_cpu
+
+
+def _overlap(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
+    return sum(max(0, min(high, end) - max(low, start)) for low, high in intervals)
