@@ -102,6 +102,8 @@ class Capture:
             return
         self.steps = self.left = steps
         self.started = start
+        # Of no length: the steps from here on are known as captured while they are told
+        ring.emit(start, start, ring.meta(wire.CAPTURE))
 
     def finish(self) -> None:
         """Ends the capture and saves it."""

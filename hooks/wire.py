@@ -49,7 +49,9 @@ COLLECTIVE = 13  # a call into torch.distributed as the host saw it
 STEP_MARK = 14  # accelprof.step(): steps end here and only here from now on
 SAMPLES = 15  # accelprof.samples(n); value n
 PHASE = 16  # accelprof.phase(name); ident phase
-CAPTURE = 17  # the operator capture was on, or was written; steps touching it are left out
+# The operator capture: a record of no length where it starts, one from there to where its trace is
+# written when it is. Steps touching it are left out.
+CAPTURE = 17
 GC = 18  # the garbage collector ran; ident generation
 
 # Flags (any kind)

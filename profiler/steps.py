@@ -39,6 +39,7 @@ UNKNOWN_BACKWARDS = 200  # backwards without an optimizer until none is expected
 # trained on for long, unless this process has been seen fetching for its steps.
 REPEATS, REPEATS_FED = 20, 1000
 OTHER_THREAD_CALLS = 8  # calls on other threads alone until the training is taken to run there
+CAPTURE_NS = 300_000_000_000  # a capture that never says that it ended is over by then
 PAUSE_NS = 1_000_000_000  # what comes after such a pause does not belong to the last step
 
 _MAKERS = frozenset({wire.DATA_WAIT, wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
@@ -490,7 +491,8 @@ class StepBuilder:
         return row
 
     def _touches_capture(self, start: int, end: int) -> bool:
-        if self._capturing is not None and self._capturing < end:
+        begun = self._capturing
+        if begun is not None and begun < end and start - begun < CAPTURE_NS:
             return True
         return any(low < end and high > start for low, high in self._captures)
 
