@@ -6,6 +6,7 @@ in a shade of its colour, so that the pictures can be read without colour too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from rich.color import Color
@@ -82,14 +83,15 @@ def timeline(columns: Sequence[Column], width: int, height: int) -> Text:
         return Text()
     stacks = [_stack(column.shares, height) for column in columns]
     rows = []
-    for row in range(height):
+    for row in range(height - 1, -1, -1):
+        names = [stacks[at * len(stacks) // width][row] for at in range(width)]
         line = Text(no_wrap=True)
-        for at in range(width):
-            name = stacks[at * len(stacks) // width][height - 1 - row]
+        for name, run in itertools.groupby(names):
+            cells = len(list(run))
             if name:
-                line.append(phases.LOOKS[name].letter, _CELL[name])
+                line.append(phases.LOOKS[name].letter * cells, _CELL[name])
             else:
-                line.append(" ")
+                line.append(" " * cells)
         rows.append(line)
     return Text("\n", no_wrap=True).join(rows)
 
@@ -116,15 +118,22 @@ def step_chart(columns: Sequence[Column], width: int, height: int, ceiling: floa
     """Step times: solid up to the median of each column, shaded up to its p95."""
     if not columns or not ceiling or height < 1:
         return Text("no steps yet", QUIET)
-    cells = height * 8
-    rows = [Text(no_wrap=True) for _ in range(height)]
-    for at in range(width):
-        column = columns[at * len(columns) // width]
-        middle = round((column.p50_ms or 0.0) / ceiling * cells)
-        high = round((column.p95_ms or 0.0) / ceiling * cells)
-        for row, line in enumerate(rows):
-            line.append(*_step_cell(middle, high, (height - 1 - row) * 8, top=row == 0))
+    levels = [_levels(columns[at * len(columns) // width], ceiling, height) for at in range(width)]
+    rows = []
+    for row in range(height - 1, -1, -1):
+        top = row == height - 1
+        cells = [_step_cell(middle, high, row * 8, top=top) for middle, high in levels]
+        line = Text(no_wrap=True)
+        for style, run in itertools.groupby(cells, key=lambda cell: cell[1]):
+            line.append("".join(char for char, _ in run), style)
+        rows.append(line)
     return Text("\n", no_wrap=True).join(rows)
+
+
+def _levels(column: Column, ceiling: float, height: int) -> tuple[int, int]:
+    """Median and p95 in eighths of a cell."""
+    each = height * 8 / ceiling
+    return round((column.p50_ms or 0.0) * each), round((column.p95_ms or 0.0) * each)
 
 
 def _step_cell(middle: int, high: int, base: int, *, top: bool) -> tuple[str, Style]:
@@ -132,9 +141,7 @@ def _step_cell(middle: int, high: int, base: int, *, top: bool) -> tuple[str, St
         return "▲", _CUT  # above the chart
     if middle > base:
         return BLOCKS[min(8, middle - base)], _P50
-    if high >= base + 4:
-        return "░", _P95
-    return " ", _P95
+    return ("░" if high >= base + 4 else " "), _P95
 
 
 def meter(share: float | None, width: int) -> Text:

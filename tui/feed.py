@@ -87,9 +87,8 @@ class RunFeed:
     def _examined(self, now: int) -> tuple[Report, RunView]:
         started = self._monotonic()
         live = self._reader.live
-        fresh = self._judged is not None and started < self._judge_at
-        # The end of the run brings captures, ceilings and the last steps
-        if self._judged is None or not (fresh or not (live or self._judged_live)):
+        just_ended = self._judged_live and not live  # captures, ceilings, the last steps came
+        if self._judged is None or just_ended or (live and started >= self._judge_at):
             report, view = examine(self._reader, now_ns=now)
             live = self._reader.live
             self._judged = settled(report, live=live), view

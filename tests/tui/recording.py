@@ -141,3 +141,33 @@ def _device_samples(length: int, chance: random.Random) -> list[dict[str, Any]]:
          "temperature_c": 51.0}
         for at in range(0, length, 500 * MS)
     ]  # fmt: skip
+
+
+def live(folder: Path) -> None:
+    """A run that is written while it is read: a step with each line of stdin, until `end`."""
+    import sys
+    import time
+
+    from accelprof.storage.live import LiveServer
+
+    folder.mkdir(parents=True, exist_ok=True)
+    writer = RunWriter(folder / "run.duckdb")
+    rows, length = _steps(60, random.Random(7))
+    moved = time.time_ns() - START_NS - length
+    writer.append("process", _processes("resnet"))
+    writer.append("step", [row | {"t_ns": row["t_ns"] + moved} for row in rows])
+    writer.update_run(id=RUN_ID, name="resnet", command=["python", "resnet.py"], host="node-17",
+                      started_ns=START_NS + moved, state="running", environment={})  # fmt: skip
+    writer.flush()
+    server = LiveServer(folder, writer.cursor)
+    print("ready", flush=True)
+    for number, line in enumerate(sys.stdin, len(rows)):
+        if line.strip() == "end":
+            break
+        last = rows[-1] | {"step": number, "t_ns": time.time_ns() - 200 * MS}
+        writer.append("step", [last])
+        writer.flush()
+        print("written", flush=True)
+    server.close()
+    writer.update_run(state="finished", ended_ns=time.time_ns(), exit_status=0)
+    writer.close()

@@ -1,0 +1,181 @@
+"""The screens with their colours, against pictures (pytest --snapshot-update makes them anew)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recording
+import textual
+from textual.pilot import Pilot
+
+from accelprof.profiler.report import Finding, Verdict
+from accelprof.storage.reader import open_run
+from accelprof.tui import draw
+from accelprof.tui.app import TopApp
+from accelprof.tui.feed import failed
+from accelprof.tui.model import RunChoice
+from accelprof.tui.screens.host import HostScreen
+from accelprof.tui.screens.picker import PickerScreen
+from accelprof.tui.screens.run import RunScreen
+
+# Textual draws its own parts a little differently from version to version
+same_textual = pytest.mark.skipif(
+    textual.__version__ != "8.2.8", reason="the pictures were made with textual 8.2.8"
+)
+Test = Callable[..., Coroutine[Any, Any, None]]
+
+
+def in_loop(test: Test) -> Callable[..., None]:
+    """The test in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+HOSTILE = "\x1b[31m[bold]x[/bold] \u202e<b>"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    path = tmp_path_factory.mktemp("runs")
+    recording.record(path / "cpu")
+    recording.record(path / "gpu", gpu=True)
+    return {"cpu": path / "cpu", "gpu": path / "gpu"}
+
+
+@pytest.fixture
+def app(runs: dict[str, Path]) -> Iterator[Callable[[str], TopApp]]:
+    yield lambda name: TopApp(open_run(runs[name]))
+
+
+async def shown(pilot: Pilot[None]) -> RunScreen:
+    """Waits until the run's first snapshot is on the screen."""
+    for _ in range(500):
+        await pilot.pause(0.01)
+        screen = pilot.app.screen
+        if isinstance(screen, RunScreen) and screen.snapshot is not None:
+            await pilot.pause(0.1)
+            return screen
+    raise AssertionError("no snapshot came")
+
+
+def after(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
+    """Presses keys once the run is shown, each when the one before has had its effect."""
+
+    async def press(pilot: Pilot[None]) -> None:
+        await shown(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(0.15)
+
+    return press
+
+
+@same_textual
+@pytest.mark.parametrize(
+    ("name", "size", "keys"),
+    [
+        ("cpu", (80, 24), ()),
+        ("gpu", (200, 60), ("home", "right", "right")),
+        ("gpu", (120, 40), ("t",)),
+        ("cpu", (80, 24), ("question_mark",)),
+    ],
+    ids=["small", "large", "light", "help"],
+)
+def test_picture(
+    snap_compare: Callable[..., bool], app: Callable[[str], TopApp], name: str,
+    size: tuple[int, int], keys: Sequence[str],
+) -> None:  # fmt: skip
+    assert snap_compare(app(name), terminal_size=size, run_before=after(*keys))
+
+
+@in_loop
+async def test_text_of_the_job_is_only_text(app: Callable[[str], TopApp]) -> None:
+    top = app("cpu")
+    async with top.run_test(size=(100, 50)) as pilot:
+        screen = await shown(pilot)
+        assert screen.snapshot is not None
+        report = screen.snapshot.report
+        report.verdict = Verdict("input-bound", "low", HOSTILE, HOSTILE, [], None, [HOSTILE])
+        report.findings = [Finding("x", "warning", HOSTILE, [], [HOSTILE])]
+        screen._show(failed(screen.snapshot, HOSTILE))
+        await pilot.pause()
+        picture = top.export_screenshot()
+    assert "\x1b" not in picture
+    assert "[bold]x[/bold]" in picture.replace("&#160;", " ")
+
+
+@in_loop
+async def test_a_run_that_cannot_be_read_any_more(app: Callable[[str], TopApp]) -> None:
+    top = app("cpu")
+    async with top.run_test(size=(100, 30)) as pilot:
+        screen = await shown(pilot)
+        screen.post_message(RunScreen.Failed("the agent is gone"))
+        await pilot.pause()
+        assert screen.snapshot is not None
+        assert screen.snapshot.problem == "the agent is gone"
+        assert "the&#160;agent&#160;is&#160;gone" in top.export_screenshot()
+
+
+@in_loop
+async def test_the_picker_opens_the_chosen_run(runs: dict[str, Path]) -> None:
+    choices = [RunChoice(str(path), name, name, "python x.py", 0) for name, path in runs.items()]
+    top = TopApp(None, choices)
+    async with top.run_test(size=(80, 24)) as pilot:
+        assert isinstance(top.screen, PickerScreen)
+        await pilot.press("down", "enter")
+        screen = await shown(pilot)
+        assert screen.snapshot is not None
+        assert screen.snapshot.machine.accelerators
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(top.screen, PickerScreen)
+
+
+@in_loop
+async def test_a_choice_that_is_gone_is_told(tmp_path: Path) -> None:
+    choices = [RunChoice(str(tmp_path / name), name, name, "x", 0) for name in ("a", "b")]
+    top = TopApp(None, choices)
+    async with top.run_test(size=(80, 24)) as pilot:
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(top.screen, PickerScreen)
+
+
+@in_loop
+async def test_the_host(tmp_path: Path) -> None:
+    top = TopApp()
+    async with top.run_test(size=(80, 24)) as pilot:
+        assert isinstance(top.screen, HostScreen)
+        for _ in range(500):
+            await pilot.pause(0.01)
+            if top.screen.snapshot is not None:
+                break
+        assert top.screen.snapshot is not None
+        assert top.screen.snapshot.processes
+
+
+@pytest.mark.parametrize("width", [0, 1, 7, 80])
+def test_drawing_at_any_size(width: int) -> None:
+    shares: dict[str, Any] = {"input": 0.7, "compute": 0.3}
+    assert draw.share_bar(shares, width).cell_len == width
+    assert draw.share_bar({}, width).cell_len == width
+    assert draw.legend([shares], width).cell_len <= max(width, 0)
+    assert draw.meter(0.33, width).cell_len == width
+    assert draw.meter(None, width).cell_len == width
+    assert draw.axis(width, "0:00", "1:35", 0.5).cell_len == width
+    draw.core_strip([0.1, None, 1.0], width)
+
+
+def test_a_full_and_an_empty_meter() -> None:
+    assert draw.meter(1.0, 4).plain == "████"
+    assert draw.meter(0.0, 4).plain == "····"
+    assert draw.meter(7.5, 4).plain == "████"
