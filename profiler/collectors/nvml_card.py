@@ -50,6 +50,7 @@ class Card:
         self.process_bytes: int | None = None
         self.energy = Energy()
         self.readings = [Reading(self, field) for field in FIELDS if parent is None or field.on_mig]
+        self._each_sample = [r for r in self.readings if not r.field.slow and not r.field.period_s]
         self.gpm: GpmReading | None = None
         self._active: dict[str, str] = {}  # column: the reason it is missing for
         self._told: dict[tuple[str, str], int] = {}  # column and kind of reason: t_ns
@@ -116,8 +117,10 @@ class Card:
 
     def _is_lost(self) -> bool:
         """All that is asked at each sample fails so; a single such error is that reading's own."""
-        asked = [r for r in self.readings if not r.field.slow and not r.field.period_s]
-        return all(r.last is not None and r.last.code == GPU_IS_LOST for r in asked)
+        for reading in self._each_sample:
+            if reading.last is None or reading.last.code != GPU_IS_LOST:
+                return False
+        return True
 
     def _check_memory(self) -> None:
         used, total = self.values["memory_used_bytes"], self.values["memory_total_bytes"]
@@ -158,6 +161,8 @@ class Card:
         """(column, reason) of what has become missing, told once and not in a stream."""
         if self.lost:
             return
+        if not self._active and not self.missing:
+            return
         for column in [c for c in self._active if c not in self.missing]:
             del self._active[column]
         for column, why in self.missing.items():
@@ -179,6 +184,7 @@ class Reading:
         self.asked_ns = 0
         self.variant = 0
         self.last: Missing | None = None  # of the whole call; None: it answered
+        self.plain = not field.slow and field is not ENERGY
         self.by_gpm = False  # GPM gives the same number without blocking
         self.job = Job((field.name, card.device), self._make, self._accept)
 
@@ -212,7 +218,13 @@ class Reading:
         self.store(raw)
 
     def store(self, raw: tuple[Any, ...] | Missing) -> None:
-        metrics, card = self.field.metrics, self.card
+        card = self.card
+        if self.plain and not isinstance(raw, Missing):
+            self.last = None
+            for metric, part in zip(self.field.metrics, raw, strict=True):
+                card.put(metric, part)
+            return
+        metrics = self.field.metrics
         if self.field is UTILISATION and isinstance(raw, Missing) and card.mig_is_on:
             raw = Missing(MIG_UTILISATION.reason, raw.code)
         self.last = raw if isinstance(raw, Missing) else None

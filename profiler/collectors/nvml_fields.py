@@ -32,12 +32,13 @@ class Metric:
 
     def check(self, raw: Any) -> float | int | Missing:
         """The value in the column's unit, or why it cannot be one."""
-        if raw is None or raw in SENTINELS:
-            return Missing("the driver says: value not available")
-        value = raw * self.scale
-        if not self.low <= value <= self.high:  # false for NaN, too
-            return Missing(f"implausible reading {value:g} {self.unit}".rstrip())
-        return int(value) if self.whole else float(value)
+        if raw is not None:
+            value = raw * self.scale
+            if self.low <= value <= self.high:  # false for NaN, too
+                return int(value) if self.whole else float(value)
+            if raw not in SENTINELS:
+                return Missing(f"implausible reading {value:g} {self.unit}".rstrip())
+        return Missing("the driver says: value not available")
 
 
 @dataclass(frozen=True, slots=True)
