@@ -169,6 +169,7 @@ class Agent:
     def __post_init__(self) -> None:
         self.finishing = False
         self.hurried = False
+        self.calibrating = False
         self.control: Control
         self.writer: RunWriter
         self._server: LiveServer | None = None
@@ -313,6 +314,8 @@ class Agent:
         """Lets go of everything; 1 when rows could not be stored."""
         import shutil
 
+        from .finish import say
+
         if self._server:
             self._server.close()
         self.writer.close()
@@ -327,6 +330,9 @@ class Agent:
 
     def hurry(self) -> None:
         """Ctrl-C after the job's end: keep what there is and go. Called on the control thread."""
+        if self.calibrating:  # leave that out, the verdict itself takes no time
+            kill_children()
+            return
         self.hurried = True
         if not self.finishing:  # the job has just ended, or this is not meant for now
             return
@@ -338,12 +344,6 @@ class Agent:
 
 _RESTARTED = "the recorder was killed and started again; samples of the time between are missing"
 _KEPT_SETTINGS = ("hooks", "rate_hz", "capture", "stacks", "samples_per_step", "max_disk_bytes")
-
-
-def say(message: str) -> None:
-    """One line on the terminal's stderr."""
-    with contextlib.suppress(OSError):
-        os.write(TERMINAL_FD, f"accelprof: {message}\n".encode("utf-8", "replace"))
 
 
 def kill_children() -> None:

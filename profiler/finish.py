@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -49,9 +50,17 @@ def calibrate(agent: Agent) -> None:
     from .accelerators import calibration
 
     process, torch = main.fact(wire.FACT_PROCESS), main.fact(wire.FACT_TORCH)
-    found = calibration.ensure_quick(
-        library.home(), process.get("executable"), torch.get("version"), torch.get("threads")
+    of = (process.get("executable"), torch.get("version"), torch.get("threads"))
+    known = calibration.load(
+        calibration.cache_path(library.home(), of[0] or sys.executable, *of[1:])
     )
+    if known is None and not agent.settings["quiet"]:
+        say("measuring what this machine can do, once, about 10 s (Ctrl-C leaves it out)")
+    agent.calibrating = True
+    try:
+        found = known or calibration.ensure_quick(*of)
+    finally:
+        agent.calibrating = False
     if found is None:
         reason = "this machine's ceilings could not be measured"
         agent.writer.append("gap", [(time.time_ns(), "calibration", None, None, reason)])
@@ -83,6 +92,12 @@ def diagnose(agent: Agent) -> None:
     with contextlib.suppress(OSError):  # a terminal that is gone
         while data:
             data = data[os.write(TERMINAL_FD, data) :]
+
+
+def say(message: str) -> None:
+    """One line on the terminal's stderr."""
+    with contextlib.suppress(OSError):
+        os.write(TERMINAL_FD, f"accelprof: {message}\n".encode("utf-8", "replace"))
 
 
 def _width() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pexpect
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from accelprof.storage.library import list_runs
@@ -64,22 +64,29 @@ class Bench:
 
     def run(self, *words: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
         """`accelprof WORDS` to its end."""
-        options = {"capture_output": True, "timeout": 60, "cwd": self.folder} | options
+        settings: dict[str, Any] = {"capture_output": True, "timeout": 60, "cwd": self.folder}
         environ = self.environ | options.pop("env", {})
-        return subprocess.run([*ACCELPROF, *map(str, words)], env=environ, check=False, **options)
+        command = [*ACCELPROF, *map(str, words)]
+        done: subprocess.CompletedProcess[bytes]
+        done = subprocess.run(command, env=environ, check=False, **(settings | options))
+        return done
 
     def job(self, text: str, *words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
         """`accelprof run --quiet WORDS python SCRIPT`."""
         script = self.script(text)
         return self.run("run", "--quiet", *words, sys.executable, script, **options)
 
-    def start(self, *words: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, *words: str | Path, stdin: int | None = None) -> subprocess.Popen[bytes]:
         """`accelprof WORDS` in the background, in a process group of its own."""
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-        process = subprocess.Popen(
-            [*ACCELPROF, *map(str, words)], env=self.environ, cwd=self.folder,
-            process_group=0, **options,
-        )  # fmt: skip
+        process: subprocess.Popen[bytes] = subprocess.Popen(
+            [*ACCELPROF, *map(str, words)],
+            env=self.environ,
+            cwd=self.folder,
+            process_group=0,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         self.started.append(process)
         return process
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -151,11 +152,15 @@ def test_the_agent_killed_twice_leaves_the_job_alone(counting: Counting) -> None
             lambda: [p for p in children(counting.process.pid) if p != counting.job], "an agent"
         )[0]
         os.kill(agent, signal.SIGKILL)
-        wait_until(lambda a=agent: state(a) is None, "it is reaped")
+        wait_until(partial(_gone, agent), "it is reaped")
     assert counting.end() == 9
     assert counting.process.stderr
     text = counting.process.stderr.read().decode()
     assert text == "accelprof: the recorder stopped (signal 9); the job goes on unrecorded\n"
+
+
+def _gone(pid: int) -> bool:
+    return state(pid) is None
 
 
 def test_the_launcher_killed_leaves_job_and_recording(counting: Counting) -> None:

@@ -161,10 +161,11 @@ def test_a_run_within_a_run(bench: Bench) -> None:
 def test_the_reason_why_hooks_did_not_reach(bench: Bench) -> None:
     text = (
         "import subprocess, sys\n"
-        "for flag in ('-I', '-E', '-S'):\n"
-        "    subprocess.run([sys.executable, flag, '-c', 'import time; time.sleep(1.5)'])\n"
-        "subprocess.run(['sleep', '1.5'])\n"
-        "subprocess.run([sys.executable, '-c', 'import time; time.sleep(1.5)'], env={})\n"
+        "wait = 'import time; time.sleep(1.5)'\n"
+        "children = [subprocess.Popen([sys.executable, f, '-c', wait]) for f in ('-I', '-E', '-S')]\n"
+        "children.append(subprocess.Popen(['sleep', '1.5']))\n"
+        "children.append(subprocess.Popen([sys.executable, '-c', wait], env={}))\n"
+        "for child in children: child.wait()\n"
     )
     assert bench.job(text).returncode == 0
     reasons = {reason for (reason,) in bench.query("SELECT hooks FROM process")}

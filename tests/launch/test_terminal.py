@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-import pexpect
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from .conftest import ACCELPROF, Bench, state, wait_until
@@ -23,7 +23,7 @@ def ended(child: pexpect.spawn) -> int:
     """Reads to the end; the exit status as a shell gives it."""
     child.expect(pexpect.EOF)
     child.close()
-    return child.exitstatus if child.exitstatus is not None else 128 + child.signalstatus
+    return int(child.exitstatus if child.exitstatus is not None else 128 + child.signalstatus)
 
 
 def test_the_job_has_the_terminal(bench: Bench) -> None:
