@@ -1,0 +1,45 @@
+# make demo   profiles a real training job and shows what it found
+# make test   style, types, imports, tests
+# Both make their own environment in .venv; nothing else is needed but Python 3.11+, git and make.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types clean
+.DELETE_ON_ERROR:
+
+demo: .venv/samples
+	@echo "A training job of about 20 seconds, started by: accelprof run python samples/images_decode.py"
+	$(BIN)/accelprof run --name demo $(BIN)/python samples/images_decode.py
+	@mkdir -p build
+	@$(BIN)/accelprof report demo -o build/demo-report.md
+	@echo "Report: $(CURDIR)/build/demo-report.md"
+
+test: lint types
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: .venv/dev .typing/accelprof
+	cd .typing && ../$(BIN)/mypy -p accelprof
+
+# The repository's root is the package: mypy needs a folder in which it is called accelprof.
+.typing/accelprof:
+	@mkdir -p .typing
+	@ln -sfn .. $@
+
+.venv/samples .venv/dev: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(@F)]'
+	@touch $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'accelprof needs Python 3.11 or newer, and "$(PYTHON)" is not: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)' >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv .typing build
