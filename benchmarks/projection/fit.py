@@ -24,6 +24,7 @@ BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     ("efficiency", "grouped"): (0.1, 1.0),
     ("efficiency", "cache_gain"): (1.2, 4.0),
     ("efficiency", "tile_waves"): (0.1, 2.0),
+    ("efficiency", "untiled"): (0.02, 0.6),
     ("efficiency", "depth"): (2.0, 200.0),
     ("efficiency", "width"): (1.0, 50.0),
     ("power", "nm12"): (0.25e12, 0.8e12),

@@ -60,7 +60,8 @@ class Target:
     watts_yield: float  # tensor FLOP/s a watt
     tensor: bool
     architecture: str
-    spread: float = 0.0  # further uncertainty of its figures
+    own_memory: bool = False  # tensor cores with a memory of their own
+    share: float | None = None  # of the peak, where the curves were not fitted
 
 
 def usable_precision(device: Accelerator, wanted: str) -> str | None:
@@ -78,12 +79,17 @@ def target(device: Accelerator, wanted: str, model: Parameters | None = None) ->
     # Chips without a vector rate in the catalogue (TPU, Gaudi): the share that GPUs have.
     vector = device.flops.get("fp32") or peak / 12.0
     tensor = precision in TENSOR and peak > 2.0 * vector * 0.99
-    spread = 0.0 if device.vendor == "NVIDIA" else 0.2  # the curves were fitted on NVIDIA's
     return Target(
         device.id, precision, peak, vector, device.bytes_per_s,
         _processors(device), (device.l2_mb or 6.0) * 1e6, device.tdp_w,
-        _watts_yield(device, model["power"]), tensor, device.architecture, spread,
+        _watts_yield(device, model["power"]), tensor, device.architecture,
+        "gb10" in device.architecture.lower() or "gb11" in device.architecture.lower(),
+        _share(device, model["other_vendors"]),
     )  # fmt: skip
+
+
+def _share(device: Accelerator, given: dict[str, float]) -> float | None:
+    return None if device.vendor == "NVIDIA" else given.get(device.vendor, given["other"])
 
 
 def _processors(device: Accelerator) -> float:
@@ -103,8 +109,11 @@ def _watts_yield(device: Accelerator, power: dict[str, float]) -> float:
 def sustained(device: Target, model: Parameters) -> float:
     """FLOP/s of a product that fills the device."""
     eff, power = model["efficiency"], model["power"]
+    if device.share is not None:
+        return device.peak * device.share
     if device.tensor:
-        rate = 1.0 / (1.0 / (device.peak * eff["tensor"]) + eff["issue_share"] / device.vector)
+        issue = eff["issue_share"] * (eff["own_memory_issue"] if device.own_memory else 1.0)
+        rate = 1.0 / (1.0 / (device.peak * eff["tensor"]) + issue / device.vector)
         cost = 1.0
     else:
         rate, cost = device.peak * eff["vector"], power["vector_cost"]
@@ -130,7 +139,9 @@ def seconds(
             moved *= model["overhead"]["fusion"]
             calls *= model["overhead"]["fusion"]
     else:
-        compute = flops / (rate * _fill(op, device, eff))
+        # A product too small or thin for tiles runs as dot products on the vector units instead.
+        tiled = rate * _fill(op, device, eff)
+        compute = flops / max(tiled, min(rate, device.vector * eff["untiled"]))
     resident = device.cache_bytes / (device.cache_bytes + moved / calls)
     speed = device.bytes_per_s * eff["bandwidth"] * (1.0 + (eff["cache_gain"] - 1.0) * resident)
     memory = moved / speed

@@ -31,6 +31,7 @@ class Operator(msgspec.Struct):
     depth: float = 0.0  # length of the inner product of a matrix product
     width: float = 0.0  # the narrower side of the output matrix (channels of one group)
     time_s: float | None = None  # measured on the source device
+    phase: str = ""  # forward | backward | optimizer
 
     @classmethod
     def of(
@@ -43,10 +44,11 @@ class Operator(msgspec.Struct):
         flops: float | None,
         bytes: float | None,
         time_s: float | None = None,
+        phase: str = "",
     ) -> Operator:
         """From an `op` row: `shapes` is JSON, `dtype` accelprof's or the profiler's name."""
         precision = _DTYPES.get(dtype or "", dtype)
-        made = cls(name, "stream", precision, calls, flops, bytes, time_s=time_s)
+        made = cls(name, "stream", precision, calls, flops, bytes, time_s=time_s, phase=phase)
         _classify(made, _dims(shapes))
         return made
 

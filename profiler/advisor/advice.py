@@ -1,0 +1,333 @@
+"""The advice on a run: every accelerator projected, priced, ranked, and one sentence on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..accelerators.catalogue import Accelerator, catalogue, find
+from ..accelerators.prices import Offer, cheapest, offers
+from ..errors import UserError
+from . import memory, porting
+from .basis import Basis
+from .projection import Projected, project
+
+SMALL_GAIN = 0.10  # a step time saved of less than this is no reason to move
+IDLE_POWER = 0.35  # of the TDP that a waiting accelerator draws
+# What no accelerator shortens, as far as it was seen; `other` may be anything, so it is not here
+STAYS = ("input", "host", "checkpoint", "logging", "evaluation")
+
+
+class Time(msgspec.Struct, frozen=True):
+    """A step time in ms."""
+
+    low: float
+    mid: float
+    high: float
+
+
+class Candidate(msgspec.Struct):
+    """One accelerator; unknown is null. Prices are list prices of whole devices."""
+
+    id: str
+    count: int
+    step_ms: Time | None
+    samples_per_s: float | None
+    bottleneck: str | None
+    fits: bool | None
+    memory_needed_bytes: int | None
+    largest_batch: int | None
+    usd_per_hour: float | None
+    usd_per_epoch: float | None
+    run_s: float | None
+    usd_run: float | None
+    energy_kwh: float | None
+    rank_time: int | None = None
+    rank_cost: int | None = None
+    porting: list[str] = []
+    name: str = ""
+    current: bool = False
+    epoch_s: float | None = None
+    speedup: float | None = None  # over the recorded run
+    precision: str | None = None  # that the matrix work runs in there
+    price_source: str | None = None
+    within_budget: bool | None = None
+    within_deadline: bool | None = None
+    notes: list[str] = []
+
+
+class Advice(msgspec.Struct):
+    """The answer; schema accelprof.advise/1."""
+
+    headline: str
+    basis: dict[str, Any]
+    accelerators: list[Candidate]
+    verdict: str | None  # upgrade-would-not-help | null
+    speedup_limit: float | None  # of an infinitely fast accelerator
+    notes: list[str] = []
+    schema: str = "accelprof.advise/1"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the user asked: the length of the run, limits, and which accelerators."""
+
+    epochs: float | None = None
+    steps: float | None = None
+    samples: float | None = None
+    precision: str | None = None
+    only: Sequence[str] = ()
+    count: int | None = None
+    budget_usd: float | None = None
+    deadline_s: float | None = None
+    prices: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Case:
+    basis: Basis
+    asked: Question
+    steps: float | None
+    prices: list[Offer]
+    need: memory.Need | None
+
+
+def advise(basis: Basis, asked: Question) -> Advice:
+    """Projects the run on every accelerator asked for."""
+    need = memory.need(basis)
+    case = _Case(basis, asked, run_steps(basis, asked), offers(asked.prices), need)
+    rows = [_candidate(case, device) for device in _devices(asked)]
+    _rank(rows)
+    rows.sort(key=lambda r: (r.rank_time is None, r.rank_time or 0, r.id))
+    limit = speedup_limit(basis)
+    helps_not = _helps_not(basis, rows, limit)
+    return Advice(
+        headline=_headline(basis, rows, limit, helps_not), basis=_facts(basis, case.steps),
+        accelerators=rows, verdict="upgrade-would-not-help" if helps_not else None,
+        speedup_limit=limit, notes=_notes(basis),
+    )  # fmt: skip
+
+
+def _facts(basis: Basis, steps: float | None) -> dict[str, Any]:
+    return {
+        "run": basis.run, "evidence": basis.evidence, "precision": basis.precision,
+        "batch": basis.batch, "device": basis.source_name, "count": basis.count,
+        "step_ms": basis.step_s * 1e3 if basis.step_s else None,
+        "covered": round(basis.covered, 3), "steps": steps,
+    }  # fmt: skip
+
+
+def run_steps(basis: Basis, asked: Question) -> float | None:
+    """Steps of the run in question, at the recorded run's samples a step."""
+    given = [x for x in (asked.epochs, asked.steps, asked.samples) if x is not None]
+    if len(given) > 1:
+        raise UserError("--epochs, --steps and --samples exclude each other")
+    if asked.steps is not None:
+        return asked.steps
+    if asked.epochs is not None:
+        if basis.epoch_steps is None:
+            raise UserError("--epochs: this run does not tell the length of an epoch; use --steps")
+        return asked.epochs * basis.epoch_steps
+    if asked.samples is not None:
+        if not basis.samples_per_step:
+            raise UserError("--samples: this run does not tell its samples a step; use --steps")
+        return asked.samples / basis.samples_per_step
+    return float(basis.steps_total) if basis.steps_total else None
+
+
+def _devices(asked: Question) -> list[Accelerator]:
+    if not asked.only:
+        return list(catalogue().values())
+    wanted = [find(name) for name in asked.only]
+    return list({device.id: device for device in wanted}.values())
+
+
+def _candidate(case: _Case, device: Accelerator) -> Candidate:
+    basis, asked, need = case.basis, case.asked, case.need
+    count = asked.count or basis.count
+    projected = project(basis, device, count=count, precision=asked.precision)
+    offer = cheapest(device.id, case.prices)
+    price = offer.usd_per_device_hour if offer else None
+    row = Candidate(
+        id=device.id, name=device.name, count=count, step_ms=None, samples_per_s=None,
+        bottleneck=None, fits=need.fits(device.memory_bytes) if need else None,
+        memory_needed_bytes=int(need.total_bytes) if need else None,
+        largest_batch=need.largest_batch(basis.batch, device.memory_bytes) if need else None,
+        usd_per_hour=price * count if price is not None else None, usd_per_epoch=None,
+        run_s=None, usd_run=None, energy_kwh=None, current=device is basis.source,
+        price_source=offer.label if offer else None,
+        porting=porting.work(basis, device, asked.precision),
+    )  # fmt: skip
+    if projected is not None:
+        _time(row, basis, projected, case.steps)
+        _energy(row, device, projected)
+        _limits(row, asked)
+    return row
+
+
+def _time(row: Candidate, basis: Basis, projected: Projected, steps: float | None) -> None:
+    step = projected.step
+    row.step_ms = Time(step.low * 1e3, step.mid * 1e3, step.high * 1e3)
+    row.bottleneck = projected.bottleneck
+    row.speedup = basis.step_s * row.count / basis.count / step.mid if basis.step_s else None
+    if basis.batch:
+        row.samples_per_s = basis.batch * row.count / step.mid
+    share = basis.count / row.count  # more devices take more samples a step
+    if basis.epoch_steps:
+        row.epoch_s = basis.epoch_steps * share * step.mid
+    if steps:
+        row.run_s = steps * share * step.mid
+    if row.usd_per_hour is not None:
+        row.usd_per_epoch = row.usd_per_hour * row.epoch_s / 3600 if row.epoch_s else None
+        row.usd_run = row.usd_per_hour * row.run_s / 3600 if row.run_s else None
+
+
+def _energy(row: Candidate, device: Accelerator, projected: Projected) -> None:
+    """From the TDP and how long the device works: an estimate, not a measurement."""
+    if row.run_s and device.tdp_w:
+        power_w = device.tdp_w * (IDLE_POWER + (1.0 - IDLE_POWER) * projected.busy_share)
+        row.energy_kwh = power_w * row.count * row.run_s / 3.6e6
+
+
+def _limits(row: Candidate, asked: Question) -> None:
+    if asked.budget_usd is not None and row.usd_run is not None:
+        row.within_budget = row.usd_run <= asked.budget_usd
+    if asked.deadline_s is not None and row.run_s is not None:
+        row.within_deadline = row.run_s <= asked.deadline_s
+
+
+def _allowed(row: Candidate) -> bool:
+    """Whether a row may be recommended: projected, fits as far as known, inside the limits."""
+    return (
+        row.step_ms is not None
+        and row.fits is not False
+        and row.within_budget is not False
+        and row.within_deadline is not False
+    )
+
+
+def _rank(rows: list[Candidate]) -> None:
+    """By time a sample, and by cost; what does not fit or has no price has no rank there."""
+    allowed = [r for r in rows if _allowed(r)]
+    for place, row in enumerate(sorted(allowed, key=_per_sample), 1):
+        row.rank_time = place
+    priced = [r for r in allowed if r.usd_per_hour is not None]
+    for place, row in enumerate(sorted(priced, key=_cost), 1):
+        row.rank_cost = place
+
+
+def _per_sample(row: Candidate) -> float:
+    """Time of the same work, in ms."""
+    return row.step_ms.mid / row.count if row.step_ms else float("inf")
+
+
+def _cost(row: Candidate) -> float:
+    """Cost of the same work, in USD-hours of a step."""
+    return (row.usd_per_hour or 0.0) * _per_sample(row)
+
+
+def speedup_limit(basis: Basis) -> float | None:
+    """What an infinitely fast accelerator would bring: everything but its own work stays."""
+    if not basis.shares:
+        return None
+    stays = sum(basis.shares.get(n, 0.0) for n in STAYS)
+    if basis.shares.get("input", 0.0) and not basis.in_process and basis.loader_s and basis.step_s:
+        stays = max(stays, min(1.0, basis.loader_s / basis.step_s))
+    return round(1.0 / max(stays, 1e-3), 2)
+
+
+def _helps_not(basis: Basis, rows: list[Candidate], limit: float | None) -> bool:
+    """Whether no accelerator is worth a move: the host or the input sets the pace."""
+    waiting = sum(basis.shares.get(n, 0.0) for n in STAYS)
+    if basis.on_cpu and basis.operators:
+        waiting -= basis.shares.get("host", 0.0)  # dispatch of a CPU's operators goes with them
+    if limit is None or waiting < 0.4:
+        return False
+    gains = [1.0 - 1.0 / r.speedup for r in rows if r.speedup and not r.current and _allowed(r)]
+    return waiting >= 0.5 or not gains or max(gains) < SMALL_GAIN
+
+
+def _headline(basis: Basis, rows: list[Candidate], limit: float | None, helps_not: bool) -> str:
+    if helps_not:
+        return _no_help(basis, limit)
+    if not basis.operators:
+        return (
+            "Nothing can be projected: this run has no captured operators "
+            "(record it with --capture auto, or import a trace)."
+        )
+    if not basis.step_s:
+        return "Nothing can be projected: this run has no steady steps."
+    ranked = [r for r in rows if r.rank_time is not None]
+    if not ranked:
+        return _none_left(rows)
+    return _best(basis, ranked)
+
+
+def _no_help(basis: Basis, limit: float | None) -> str:
+    names = {"input": "waits for input", "host": "is Python and launches on the host"}
+    part = max(STAYS, key=lambda n: basis.shares.get(n, 0.0))
+    share = basis.shares.get(part, 0.0)
+    what = names.get(part, f"goes to {part}")
+    saves = 1.0 - 1.0 / limit if limit else 0.0
+    first = f" ({basis.input_cause})" if basis.input_cause and part == "input" else ""
+    most = f"at most {saves:.0%} of the time" if saves >= 0.005 else "no time at all"
+    return (
+        f"A faster accelerator would not help: {share:.0%} of each step {what}{first}; even an "
+        f"infinitely fast one saves {most}, and costs more an hour."
+    )
+
+
+def _none_left(rows: list[Candidate]) -> str:
+    shown = [r for r in rows if r.step_ms]
+    if shown and all(r.fits is False for r in shown):
+        return "No accelerator asked for holds this run at its batch: use a smaller batch."
+    if any(r.within_deadline is False or r.within_budget is False for r in shown):
+        return "No accelerator asked for keeps the budget and the deadline."
+    return "No accelerator asked for can be projected: its figures or precision are missing."
+
+
+def _best(basis: Basis, ranked: list[Candidate]) -> str:
+    fastest = min(ranked, key=lambda r: r.rank_time or 0)
+    priced = [r for r in ranked if r.rank_cost is not None]
+    text = f"Fastest: {fastest.name}, {_times(fastest)}"
+    if priced:
+        cheapest_ = min(priced, key=lambda r: r.rank_cost or 0)
+        cost = f" at ${cheapest_.usd_run:.2f} a run" if cheapest_.usd_run is not None else ""
+        text += (
+            f", and the cheapest too{cost}" if cheapest_ is fastest
+            else f"; cheapest: {cheapest_.name}, {_times(cheapest_)}{cost}"
+        )  # fmt: skip
+    else:
+        text += "; no price is known, so the ranking is by time alone"
+    if fastest.current:
+        text += "; it is the one the run already has"
+    if basis.on_cpu:
+        text += " (from a capture on a CPU: expect it to be off by up to a factor of two)"
+    return text + "."
+
+
+def _times(row: Candidate) -> str:
+    if row.step_ms is None:
+        return "unknown"
+    return f"{row.step_ms.mid:.3g} ms a step ({row.step_ms.low:.3g} to {row.step_ms.high:.3g})"
+
+
+def _notes(basis: Basis) -> list[str]:
+    notes = []
+    if basis.on_cpu and basis.operators:
+        notes.append(
+            "The operators were captured on a CPU: how well its kernels ran says little about an "
+            "accelerator's, so the ranges are wide. A capture on any GPU narrows them."
+        )
+    if basis.operators and basis.covered < 0.8:
+        notes.append(
+            f"Only {basis.covered:.0%} of the operators' time has known FLOPs and bytes; the rest "
+            "is carried over as memory traffic."
+        )
+    if not basis.on_cpu and basis.source is None and basis.operators:
+        notes.append(f"{basis.source_name} is not in the catalogue: typical efficiencies are used.")
+    return notes

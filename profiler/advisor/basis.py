@@ -1,0 +1,187 @@
+"""What a recorded run says that a projection can rest on; all times in s a step."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..accelerators.catalogue import Accelerator, find
+from ..diagnosis import examine, sources
+from ..diagnosis.model import OpRow, RunView
+from ..diagnosis.view import Reader
+from ..errors import UserError
+from ..report import Report
+from ..traces.kineto import GAP_ROW, LOADER_ROW
+from .operators import Operator
+
+# Shares of a step that another accelerator does not change
+FIXED = ("checkpoint", "logging", "evaluation", "other")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """A run, as the projection sees it."""
+
+    run: str
+    on_cpu: bool
+    source: Accelerator | None  # the device that the operators ran on; None: CPU or unknown card
+    source_name: str
+    count: int  # devices of the run
+    step_s: float | None
+    shares: dict[str, float]
+    batch: int | None  # samples a step and device
+    samples_per_step: float | None  # all devices
+    epoch_steps: float | None
+    steps_total: int
+    trains: bool
+    operators: list[Operator]
+    covered: float  # share of operator time with known FLOPs and bytes
+    host_s: float | None  # the host's own work: dispatch and Python
+    loader_s: float | None  # what the workers need for one batch, working side by side
+    in_process: bool  # the training thread makes the batches itself
+    parameters: int | None
+    parameter_bytes: int | None
+    optimizer: str | None
+    device_peak_bytes: int | None
+    input_cause: str | None
+    speedup_limit: float | None
+    custom_operators: list[str] = field(default_factory=list)
+
+    @property
+    def precision(self) -> str | None:
+        """The precision that most of the matrix work ran in."""
+        flops: dict[str, float] = defaultdict(float)
+        for op in self.operators:
+            if op.kind in ("gemm", "conv", "grouped", "attention") and op.dtype:
+                flops[op.dtype] += op.flops or 0.0
+        return max(flops, key=lambda k: flops[k]) if flops else None
+
+    @property
+    def evidence(self) -> str:
+        """What the projection rests on: capture-gpu | capture-cpu | none."""
+        if not self.operators:
+            return "none"
+        return "capture-cpu" if self.on_cpu else "capture-gpu"
+
+    def seconds(self, *names: str) -> float:
+        """Time a step of these shares."""
+        return sum(self.shares.get(n, 0.0) for n in names) * (self.step_s or 0.0)
+
+
+def read(reader: Reader) -> Basis:
+    """The basis of an opened run."""
+    report, view = examine(reader)
+    pid = view.steps[0].pid if view.steps else None
+    return build(report, view, sources.ops(reader, pid))
+
+
+def build(report: Report, view: RunView, rows: Sequence[OpRow]) -> Basis:
+    device = report.devices[0] if report.devices else None
+    on_cpu = view.on_cpu
+    ranks = max(1, report.time.ranks)
+    operators, covered = per_step(rows)
+    samples = _samples(view)
+    optimizers = [o for o in view.optimizers if isinstance(o.get("parameters"), int)]
+    roots = [r for r in view.roots if isinstance(r.get("parameters"), int)]
+    held = optimizers or roots
+    mean = report.time.step_ms.mean
+    return Basis(
+        run=report.run.id, on_cpu=on_cpu, source=None if on_cpu else _catalogue(device),
+        source_name=device.name if device else "unknown device", count=ranks,
+        step_s=mean / 1e3 if mean else None, shares=report.time.shares,
+        batch=round(samples) if samples else None,
+        samples_per_step=samples * ranks if samples else None,
+        epoch_steps=_epoch_steps(view), steps_total=report.time.steps_total,
+        trains=bool(view.optimizers) or any(r.phase == "backward" for r in rows),
+        operators=operators, covered=covered, host_s=_host_s(view, operators, report),
+        loader_s=_loader_s(view), in_process=view.workers is None or view.workers.in_process,
+        parameters=max((int(o["parameters"]) for o in held), default=None),
+        parameter_bytes=max((int(r["bytes"]) for r in roots if r.get("bytes")), default=None),
+        optimizer=str(optimizers[0].get("name")) if optimizers else None,
+        device_peak_bytes=report.memory.device_peak_bytes,
+        input_cause=report.verdict.cause if report.verdict.bottleneck == "input-bound" else None,
+        speedup_limit=report.verdict.speedup_limit,
+        custom_operators=_custom(rows),
+    )  # fmt: skip
+
+
+def per_step(rows: Sequence[OpRow]) -> tuple[list[Operator], float]:
+    """The captured operators of one step, and the share of their time that has FLOPs and bytes."""
+    steps = sum({r.capture: max(1, r.steps) for r in rows}.values()) or 1
+    made, known, total = [], 0.0, 0.0
+    for row in rows:
+        if row.name in (GAP_ROW, LOADER_ROW):
+            continue
+        total += row.time_ns
+        sized = row.flops is not None and row.bytes is not None
+        known += row.time_ns if sized else 0
+        made.append(_operator(row, steps))
+    return made, known / total if total else 0.0
+
+
+def _operator(row: OpRow, steps: int) -> Operator:
+    op = Operator.of(
+        row.name, row.shapes, row.dtype, calls=row.calls, flops=row.flops, bytes=row.bytes,
+        time_s=row.time_ns / 1e9 / steps, phase=row.phase,
+    )  # fmt: skip
+    op.calls = max(1, math.ceil(row.calls / steps))
+    op.flops = None if op.flops is None else op.flops / steps
+    op.bytes = None if op.bytes is None else op.bytes / steps
+    return op
+
+
+def _samples(view: RunView) -> float | None:
+    """Mean samples of a steady step on one device."""
+    counted = [s.samples for s in view.steady.steps if s.samples]
+    return sum(counted) / len(counted) if counted else None
+
+
+def _epoch_steps(view: RunView) -> float | None:
+    loader = view.loader
+    if loader is None or not loader.length:
+        return None
+    micro = [s.micro_batches for s in view.steady.steps if s.micro_batches]
+    return loader.length / (sum(micro) / len(micro) if micro else 1.0)
+
+
+def _catalogue(device: Any) -> Accelerator | None:
+    if device is None or not device.catalogue:
+        return None
+    try:
+        return find(device.catalogue)
+    except UserError:
+        return None
+
+
+def _host_s(view: RunView, operators: list[Operator], report: Report) -> float | None:
+    """The host's work of a step that no accelerator takes over: Python between the operators."""
+    if not operators:
+        return None
+    step = (report.time.step_ms.mean or 0.0) / 1e3
+    if not view.on_cpu:
+        return report.time.shares.get("host", 0.0) * step
+    return view.split.python * _work_s(report) if view.split else 0.0
+
+
+def _work_s(report: Report) -> float:
+    names = ("compute", "memory", "host")
+    step = (report.time.step_ms.mean or 0.0) / 1e3
+    return sum(report.time.shares.get(n, 0.0) for n in names) * step
+
+
+def _loader_s(view: RunView) -> float | None:
+    """Time a batch takes from workers side by side; None without workers."""
+    workers = view.workers
+    if workers is None or workers.in_process or not workers.count:
+        return None
+    return (workers.fetch_s + (workers.collate_s or 0.0)) / workers.count
+
+
+def _custom(rows: Sequence[OpRow]) -> list[str]:
+    """Operators of other libraries, by name: `namespace::operator`."""
+    known = ("aten::", "autograd::", "prim::", "torch::", "c10d::", "nccl:", "record_param_comms")
+    names = {r.name for r in rows if "::" in r.name and not r.name.startswith(known)}
+    return sorted(names)[:20]

@@ -1,0 +1,80 @@
+"""The advice for a person."""
+
+from __future__ import annotations
+
+from .advice import Advice, Candidate
+
+SHOWN = 14
+HEADS = ("accelerator", "n", "step ms", "range", "samples/s", "there", "fits", "batch", "run",
+         "$/h", "$ run", "kWh")  # fmt: skip
+
+
+def render(advice: Advice, *, every: bool = False) -> str:
+    """Headline, table by time, notes; the first rows unless `every`."""
+    rows = advice.accelerators
+    shown = rows if every else _shown(rows)
+    cells = [HEADS, *(_cells(r) for r in shown)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADS))]
+    lines = [advice.headline, "", _basis(advice), ""]
+    for row in cells:
+        left = row[0].ljust(widths[0])
+        rest = "  ".join(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
+        lines.append(f"{left}  {rest}".rstrip())
+    hidden = len(rows) - len(shown)
+    lines.append("")
+    if hidden:
+        lines.append(f"{hidden} more with --all or --json.")
+    lines.append("* the run's own device, as measured. Prices: cheapest on-demand list price a "
+                 "device; - is unknown.")  # fmt: skip
+    lines += [f"Note: {note}" for note in advice.notes]
+    return "\n".join(lines)
+
+
+def _shown(rows: list[Candidate]) -> list[Candidate]:
+    """The best by time and by cost, and the run's own device."""
+    keep = [r for r in rows if r.current or (r.rank_cost or 99) <= SHOWN // 2]
+    for row in rows:
+        if len(keep) >= SHOWN:
+            break
+        if row not in keep:
+            keep.append(row)
+    return [r for r in rows if r in keep]
+
+
+def _basis(advice: Advice) -> str:
+    basis = advice.basis
+    step = f"{basis['step_ms']:.3g} ms a step" if basis["step_ms"] else "no steady steps"
+    batch = f", batch {basis['batch']}" if basis["batch"] else ""
+    return (
+        f"From run {basis['run']}: {basis['count']} x {basis['device']}, {step}{batch}, "
+        f"{basis['precision'] or 'precision unknown'}; evidence: {basis['evidence']}."
+    )
+
+
+def _cells(row: Candidate) -> tuple[str, ...]:
+    step = row.step_ms
+    fits = {True: "yes", False: "no", None: "?"}[row.fits]
+    return (
+        f"{row.id}{' *' if row.current else ''}", str(row.count),
+        _number(step.mid if step else None),
+        f"{_number(step.low)}-{_number(step.high)}" if step else "-",
+        _number(row.samples_per_s), (row.bottleneck or "-").removesuffix("-bound"), fits,
+        "-" if row.largest_batch is None else str(row.largest_batch), _duration(row.run_s),
+        _number(row.usd_per_hour), _number(row.usd_run), _number(row.energy_kwh),
+    )  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
