@@ -162,7 +162,8 @@ def test_the_reason_why_hooks_did_not_reach(bench: Bench) -> None:
     text = (
         "import subprocess, sys\n"
         "wait = 'import time; time.sleep(1.5)'\n"
-        "children = [subprocess.Popen([sys.executable, f, '-c', wait]) for f in ('-I', '-E', '-S')]\n"
+        "words = [[sys.executable, flag, '-c', wait] for flag in ('-I', '-E', '-S')]\n"
+        "children = [subprocess.Popen(command) for command in words]\n"
         "children.append(subprocess.Popen(['sleep', '1.5']))\n"
         "children.append(subprocess.Popen([sys.executable, '-c', wait], env={}))\n"
         "for child in children: child.wait()\n"
