@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ..storage.reader import BadRunFile, RunReader, open_run
+from .feed import RunFeed
 from .host_feed import HostFeed
 from .model import RunChoice
 from .screens.help import HelpScreen
@@ -38,22 +39,25 @@ class TopApp(App[None]):
     def __init__(
         self, reader: RunReader | None = None, choices: Sequence[RunChoice] = (),
         *, opener: Callable[[Path], RunReader] = open_run,
+        feed: Callable[[RunReader], RunFeed] = RunFeed,
     ) -> None:  # fmt: skip
         super().__init__()
         self._reader = reader
         self._choices = choices
         self._opener = opener
+        self._feed = feed
 
     def get_default_screen(self) -> Screen[None]:
         if self._reader is not None:
-            return RunScreen(self._reader)
+            return RunScreen(self._reader, self._feed(self._reader))
         if self._choices:
             return PickerScreen(self._choices)
         return HostScreen(HostFeed())
 
     def on_picker_screen_chosen(self, message: PickerScreen.Chosen) -> None:
         try:
-            self.push_screen(RunScreen(self._opener(message.folder)))
+            reader = self._opener(message.folder)
+            self.push_screen(RunScreen(reader, self._feed(reader)))
         except BadRunFile as error:
             self.notify(str(error), severity="error")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from ..profiler.diagnosis import examine
 from ..profiler.diagnosis import shares as division
@@ -28,6 +28,13 @@ JUDGE_AGAIN_S = 3.0
 JUDGE_AGAIN_TIMES = 10  # of the time that the last diagnosis took
 
 _NICE_NS = tuple(int(s * 1e9) for s in (0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600))
+
+
+class Judge(Protocol):
+    """As `diagnosis.examine`."""
+
+    def __call__(self, reader: RunReader, *, now_ns: int | None) -> tuple[Report, RunView]: ...
+
 
 _SUMMED = ("_ns", "samples", "micro_batches")
 
@@ -53,10 +60,12 @@ class RunFeed:
     def __init__(
         self, reader: RunReader, *, now_ns: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
+        judge: Judge = examine,
     ) -> None:  # fmt: skip
         self._reader = reader
         self._now_ns = now_ns
         self._monotonic = monotonic
+        self._judge = judge
         self._judged: tuple[Report, RunView] | None = None
         self._judged_live = True
         self._judge_at = 0.0
@@ -89,7 +98,7 @@ class RunFeed:
         live = self._reader.live
         just_ended = self._judged_live and not live  # captures, ceilings, the last steps came
         if self._judged is None or just_ended or (live and started >= self._judge_at):
-            report, view = examine(self._reader, now_ns=now)
+            report, view = self._judge(self._reader, now_ns=now)
             live = self._reader.live
             self._judged = settled(report, live=live), view
             self._judged_live = live

@@ -7,7 +7,6 @@ spans, so that text from the job stays what it is: nothing is emphasised, linked
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from ..report import Report
 from .document import Block, Bullets, Cell, Code, Paragraph, Table
@@ -16,7 +15,7 @@ from .sections import document
 
 # Characters and beginnings that some Markdown gives a meaning to
 _ACTIVE = re.compile(r"[*_`\[\]<>|\\~^${}@&!]|#\w|://|\w\.[^\W\d]|:\w+:|^[-+=]+$|^#+$|^\d+[.)]$")
-_EDGES = re.compile(r"^([(\"']*)(.*?)([.,;:?\"']*)$", re.DOTALL)
+_EDGES = re.compile(r"([\"']*)(.*?)([.,;:?\"']*)", re.DOTALL)
 
 
 def render(report: Report) -> str:
@@ -32,32 +31,20 @@ def render(report: Report) -> str:
 
 def prose(text: str) -> str:
     """Text with the words that Markdown would act on as code."""
-    return " ".join(_runs(clean(text).split(" ")))
+    words = clean(text).split(" ")
+    return " ".join(_span(word) if _ACTIVE.search(word) else word for word in words)
 
 
-def _runs(words: list[str]) -> Iterator[str]:
-    """Words, neighbours that need it joined in one code span."""
-    literal: list[str] = []
-    for word in words:
-        if _ACTIVE.search(word):
-            literal.append(word)
-            continue
-        if literal:
-            yield _span(" ".join(literal))
-            literal = []
-        yield word
-    if literal:
-        yield _span(" ".join(literal))
-
-
-def _span(text: str) -> str:
-    """A code span, with the punctuation of the sentence around it left outside."""
-    before, inner, after = _EDGES.fullmatch(text).groups()  # type: ignore[union-attr]
-    if before.endswith("(") and inner.count("(") < inner.count(")"):
+def _span(word: str) -> str:
+    """A word as code, with the brackets and the punctuation of the sentence left outside."""
+    before, inner, after = _EDGES.fullmatch(word).groups()  # type: ignore[union-attr]
+    while inner.startswith("(") and inner.count("(") > inner.count(")"):
+        before, inner = before + "(", inner[1:]
+    while inner.endswith(")") and inner.count(")") > inner.count("("):
         inner, after = inner[:-1], ")" + after
-    elif "(" in before or not inner:
-        return code(text)
-    return f"{before}{code(inner)}{after}"
+    if inner.startswith("(") and inner.endswith(")"):
+        before, inner, after = before + "(", inner[1:-1], ")" + after
+    return f"{before}{code(inner)}{after}" if inner else code(word)
 
 
 def code(text: str) -> str:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
+import cases
 import recording
 import textual
 from textual.pilot import Pilot
 
-from accelprof.profiler.report import Finding, Verdict
-from accelprof.storage.reader import open_run
+from accelprof.profiler.diagnosis import examine
+from accelprof.profiler.diagnosis.model import RunView
+from accelprof.profiler.report import Finding, Report, Verdict
+from accelprof.storage.reader import RunReader, open_run
 from accelprof.tui import draw
 from accelprof.tui.app import TopApp
-from accelprof.tui.feed import failed
+from accelprof.tui.feed import RunFeed, failed
 from accelprof.tui.model import RunChoice
 from accelprof.tui.screens.host import HostScreen
 from accelprof.tui.screens.picker import PickerScreen
@@ -51,9 +57,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"cpu": path / "cpu", "gpu": path / "gpu"}
 
 
+def judged(reader: RunReader, *, now_ns: int | None) -> tuple[Report, RunView]:
+    """The words of a fixed report, so that the pictures do not change with the diagnosis."""
+    report, view = examine(reader, now_ns=now_ns)
+    fixed = cases.input_bound()
+    fixed.run = report.run
+    return fixed, view
+
+
 @pytest.fixture
-def app(runs: dict[str, Path]) -> Iterator[Callable[[str], TopApp]]:
-    yield lambda name: TopApp(open_run(runs[name]))
+def app(runs: dict[str, Path]) -> Callable[[str], TopApp]:
+    return lambda name: TopApp(
+        open_run(runs[name]), feed=lambda reader: RunFeed(reader, judge=judged)
+    )
 
 
 async def shown(pilot: Pilot[None]) -> RunScreen:

@@ -14,7 +14,6 @@ import pytest
 import recording
 from terminal import Terminal
 
-GOLDEN = Path(__file__).parent / "golden"
 LEFT, RIGHT, HOME, END = "\x1b[D", "\x1b[C", "\x1b[H", "\x1b[F"
 
 
@@ -30,21 +29,26 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def _golden(name: str, text: str) -> None:
-    file = GOLDEN / name
-    if os.environ.get("ACCELPROF_UPDATE_GOLDEN"):
-        GOLDEN.mkdir(exist_ok=True)
-        file.write_text(text + "\n", encoding="utf-8")
-    assert text + "\n" == file.read_text(encoding="utf-8")
+PANELS = ["verdict", "where the time goes", "phases over time", "step time"]
+LISTS = ["devices", "processes (3)", "what to change"]
 
 
 @pytest.mark.parametrize(
-    ("run", "columns", "rows"), [("resnet", 80, 24), ("bert", 100, 50), ("bert", 200, 60)]
+    ("run", "columns", "rows", "lists"),
+    [("resnet", 80, 24, LISTS[2:]), ("bert", 100, 50, LISTS), ("bert", 250, 70, LISTS)],
 )
-def test_screen(home: Path, run: str, columns: int, rows: int) -> None:
+def test_panels(home: Path, run: str, columns: int, rows: int, lists: list[str]) -> None:
     terminal = Terminal(["top", run], home, columns, rows)
     shown = terminal.until(lambda text: "INPUT-BOUND" in text, still=True)
-    _golden(f"{run}-{columns}x{rows}.txt", shown)
+    at = [shown.index(f"─{title}") for title in [*PANELS, *lists]]
+    assert columns > 130 or at == sorted(at)
+    for name in set(LISTS) - set(lists):
+        assert name not in shown
+    first, last = terminal.lines[0], terminal.lines[-1]
+    assert first.split()[:3] == [run, "■", "finished"]
+    assert "q quit" in last
+    assert "IIIIIIII" in shown
+    assert "0:00 ───" in shown
     terminal.press("q")
     assert terminal.end() == 0
 

@@ -62,11 +62,11 @@ class RunScreen(Screen[None]):
             super().__init__()
             self.problem = problem
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, feed: RunFeed | None = None) -> None:
         super().__init__()
         self.snapshot: Snapshot | None = None
         self._reader = reader
-        self._feed = RunFeed(reader)
+        self._feed = feed or RunFeed(reader)
         self._poller: Poller[Request, Snapshot | str] | None = None
         self._cursor_ns: int | None = None  # None: the newest moment
         self._playing = False
