@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -75,7 +76,7 @@ def sample(): return [d.as_snapshot() for d in devices]
 
 def measure(
     body: str, library: Path, script: Path, options: argparse.Namespace, python: str
-) -> dict:
+) -> dict[str, Any]:
     result = subprocess.run(
         [python, "-c", body + LOOP, str(options.seconds), str(options.rate)],
         env=environment(library, script),
@@ -85,7 +86,8 @@ def measure(
     )
     if result.returncode:
         return {"error": result.stderr.strip().splitlines()[-1]}
-    return json.loads(result.stdout.splitlines()[-1])
+    cost: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return cost
 
 
 def main() -> None:

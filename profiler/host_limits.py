@@ -39,14 +39,14 @@ def host_limits(root: Path = Path("/"), *, affinity: int | None = None) -> HostL
     cpuset = next(
         (
             n
-            for folder in _folders(root, "cpuset")
+            for folder in cgroup_folders(root, "cpuset")
             for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
             if (n := count_cpus(_read(folder / name)))
         ),
         None,
     )
-    quotas = [q for folder in _folders(root, "cpu") if (q := _quota(folder)) is not None]
-    memory = [m for folder in _folders(root, "memory") if (m := _memory(folder)) is not None]
+    quotas = [q for folder in cgroup_folders(root, "cpu") if (q := _quota(folder)) is not None]
+    memory = [m for folder in cgroup_folders(root, "memory") if (m := _memory(folder)) is not None]
     return HostLimits(
         cpus_total=os.cpu_count() or mine,
         cpus_affinity=mine,
@@ -71,13 +71,13 @@ def count_cpus(text: str | None) -> int | None:
     return count
 
 
-def _folders(root: Path, controller: str) -> Iterator[Path]:
+def cgroup_folders(root: Path, controller: str) -> Iterator[Path]:
     """This process's cgroup folders for a controller, innermost first, up to the mount."""
     own: dict[str, str] = {}
     for line in (_read(root / "proc/self/cgroup") or "").splitlines():
-        _, names, path = [*line.split(":", 2), "", ""][:3]
+        _, names, group = [*line.split(":", 2), "", ""][:3]
         for name in names.split(","):
-            own[name] = path
+            own[name] = group
     for line in (_read(root / "proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()

@@ -94,12 +94,18 @@ class Card:
         if not slow and self.gpm is not None and t_ns >= self.gpm.due_ns:
             yield self.gpm.start(t_ns)
 
+    def rewind(self) -> None:
+        """Everything is due: the clock was set back, or the device is back."""
+        for reading in self.readings:
+            reading.due_ns = 0
+        if self.gpm is not None:
+            self.gpm.due_ns = 0
+
     def finish(self, t_ns: int) -> None:
         """What can only be judged from several readings together."""
         was_lost, self.lost = self.lost, self._is_lost()
         if was_lost and not self.lost:
-            for reading in self.readings:
-                reading.due_ns = 0
+            self.rewind()
         self.limit_w = self.values["power_limit_w"] or self.limit_w
         for column, (value, at_ns) in self.slow.items():
             if isinstance(value, Missing):

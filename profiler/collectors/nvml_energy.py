@@ -32,7 +32,7 @@ class Energy:
                 self.source = "integrated"
             return None if self.source == "integrated" else value
         self.source = "counter"
-        before, elapsed_s = self._counter, t_s - self._counter_s
+        before, elapsed_s = self._counter, max(0.0, t_s - self._counter_s)
         self._counter, self._counter_s = value, t_s
         if before is not None:
             # Twice the limit, and a second more for counters that move in steps.

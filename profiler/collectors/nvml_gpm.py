@@ -66,8 +66,13 @@ class Gpm:
             nvml.nvmlGpmMetricsGet(request)
         except Exception as error:
             missing = explain(error)
-            self.not_ready += missing.code == NOT_READY
-            return None if missing.code == NOT_READY and self.not_ready == 1 else missing
+            if missing.code != NOT_READY:
+                return missing
+            self.not_ready += 1
+            if self.not_ready == 1:
+                return None
+            self._next()  # perhaps the first sample is what is wrong
+            return missing
         self.not_ready = 0
         self._next()
         return {id_: self._value(position) for position, id_ in enumerate(IDS)}

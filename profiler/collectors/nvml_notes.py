@@ -27,6 +27,20 @@ from .nvml_watch import Job
 XID_EVENT = 8
 COUNTERS_NS = 10 * S
 VIOLATIONS = {0: "power", 1: "thermal", 2: "sync_boost", 3: "board_limit", 5: "reliability"}
+ALL_LINKS = 2**32 - 1
+FIELDS: tuple[tuple[int, int, str], ...] = (  # NVML field id, scope, name
+    (82, 0, "memory_temperature_c"),
+    (138, ALL_LINKS, "nvlink_tx_kib"),
+    (139, ALL_LINKS, "nvlink_rx_kib"),
+    (38, 0, "nvlink_crc_errors"),
+    (52, 0, "nvlink_replay_errors"),
+    (59, 0, "nvlink_recovery_errors"),
+    (142, 0, "remapped_rows_correctable"),
+    (143, 0, "remapped_rows_uncorrectable"),
+    (145, 0, "remapping_failures"),
+)
+# Which member of the union holds a value, by nvmlValueType_t.
+VALUE_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
 Event = tuple[str, int, dict[str, Any]]  # kind, t_ns, data
 
 
@@ -61,6 +75,8 @@ class Notes:
         ]
 
     def due(self, t_ns: int) -> Iterable[Job]:
+        if t_ns < self.t_ns:  # the clock was set back
+            self._counters_due_ns = t_ns
         self.t_ns = t_ns
         yield from (job for job in self._jobs if job.key not in self._resting)
         if self._xid_job.key not in self._resting:
@@ -197,18 +213,31 @@ def read_counters(nvml: Any, handle: Any) -> dict[str, int]:
         if value not in SENTINELS:
             found[key] = int(value)
 
+    def violation(policy: int) -> Callable[[], int]:
+        return lambda: nvml.nvmlDeviceGetViolationStatus(handle, policy).violationTime
+
     for policy, name in VIOLATIONS.items():
-        note(
-            f"violation_{name}_ns",
-            lambda policy=policy: nvml.nvmlDeviceGetViolationStatus(handle, policy).violationTime,
-        )
+        note(f"violation_{name}_ns", violation(policy))
     note("pcie_replays", lambda: nvml.nvmlDeviceGetPcieReplayCounter(handle))
     note("ecc_corrected", lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 0, 0))
     note("ecc_uncorrected", lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, 1, 0))
+    return found | _read_fields(nvml, handle)
+
+
+def _read_fields(nvml: Any, handle: Any) -> dict[str, int]:
+    """Each value of the call carries its own return code."""
     try:
-        value = nvml.nvmlDeviceGetFieldValues(handle, [nvml.NVML_FI_DEV_MEMORY_TEMP])[0]
-        if not value.nvmlReturn and 0 < value.value.uiVal < 150:
-            found["memory_temperature_c"] = int(value.value.uiVal)
+        values = nvml.nvmlDeviceGetFieldValues(handle, [(id_, scope) for id_, scope, _ in FIELDS])
     except Exception:
-        pass
+        return {}
+    found = {}
+    for value, (_, _, name) in zip(values, FIELDS, strict=True):
+        member = VALUE_MEMBERS.get(value.valueType)
+        if value.nvmlReturn or member is None:
+            continue
+        number = getattr(value.value, member)
+        if number not in SENTINELS and number >= 0:
+            found[name] = int(number)
+    if not 0 < found.get("memory_temperature_c", 1) < 150:
+        del found["memory_temperature_c"]
     return found

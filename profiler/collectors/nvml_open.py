@@ -217,7 +217,7 @@ def _map_to_cuda(cards: Sequence[Card], environment: Mapping[str, str]) -> None:
     """Notes on each device which cuda:N it is for a process with that environment."""
     gpus = [
         Gpu(
-            card.uuid,
+            card.uuid or f"without a UUID: {card.device}",
             str(card.details.get("pci", "")),
             _speed(card),
             tuple(c.uuid for c in cards if c.parent is card),

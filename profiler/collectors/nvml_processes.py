@@ -120,8 +120,8 @@ def attribute(
         rows = tuple(Use(use.pid, use.memory_bytes) for use in uses)
         if rows and all(use.pid in tree for use in rows):
             return Attribution(tuple(Use(u.pid, u.memory_bytes, True) for u in rows), True)
-        reason = "cannot attribute: PID namespace (the driver gives PIDs of the host)"
-        return Attribution(rows, not rows, reason if rows else None)
+        why = "cannot attribute: PID namespace (the driver gives PIDs of the host)"
+        return Attribution(rows, not rows, why if rows else None)
     rows = tuple(
         Use(use.pid, use.memory_bytes, _whose(use.pid, tree, job_start_ticks, started))
         for use in uses

@@ -37,7 +37,7 @@ class Sampling:
         folders: Sequence[str] = LIBRARY_FOLDERS,
         root: Path = Path("/"),
         bindings: Callable[[], ModuleType | Missing] = load_bindings,
-        deadline_s: float = 0.5,
+        deadline_s: float = 0.3,
     ) -> None:
         self.opened: Opened | None = None
         self.cards: list[Card] = []
@@ -54,6 +54,7 @@ class Sampling:
         self._watch = Watch("nvml", deadline_s)
         self._lane: SlowLane | None = None
         self._lost: set[int] = set()
+        self._last_ns = 0
         self._new = False
 
     def open(self, wait_s: float = 10.0) -> bool:
@@ -106,6 +107,10 @@ class Sampling:
         if not self._take_opened():
             return []
         rows: list[Row] = []
+        if t_ns < self._last_ns:
+            for card in self.cards:
+                card.rewind()
+        self._last_ns = t_ns
         jobs = [job for card in self.cards for job in card.due(t_ns, slow=False)]
         self._watch.run(jobs, _hung)
         lane = self._lane
@@ -174,7 +179,8 @@ class SlowLane:
 
     def kick(self, t_ns: int) -> None:
         """Starts a pass when one is due and none is under way."""
-        if t_ns < self._due_ns or not self.idle.is_set():
+        set_back = t_ns < self._t_ns
+        if (t_ns < self._due_ns and not set_back) or not self.idle.is_set():
             return
         self._due_ns = t_ns + SLOW_PERIOD_NS
         self._t_ns = t_ns

@@ -202,12 +202,29 @@ def test_xids_are_events(play: Play) -> None:
     assert result.events("xid")[1]["meaning"] == "the GPU fell off the bus"
 
 
+def test_a_clock_that_is_set_back_stops_nothing(play: Play) -> None:
+    made = card(
+        "a100-80",
+        gpu_util="0=10 50=80",
+        energy_mj="ramp 0=0 1000=1000000",
+        temperature="0=40 90=50",
+    )
+    result = one(play, made, times=(100.0, 101.0, 51.0, 52.0, 53.0))
+    rows = result.samples(0)
+    assert [row["busy_share"] for row in rows] == [0.8] * 6
+    assert [row["temperature_c"] for row in rows] == [50, 50, 40, 40, 40, 40]
+    assert rows[-1]["energy_j"] - rows[-3]["energy_j"] == 1.0
+    assert list(result.gaps(0))[4:] == ["energy_j"]  # the script's counter went back, too
+
+
 def test_counters_are_events(play: Play) -> None:
-    made = card("h100", violation__1=5_000_000_000, ecc_corrected=3)
+    made = card("h100", violation__1=5_000_000_000, ecc_corrected=3, field__138=2048)
+    made.rules.append("fail field.139 4")
     result = one(play, made, times=(5.0, 10.0, 16.0))
     first, second = result.events("device-counters")
     assert first["violation_thermal_ns"] == 5_000_000_000
     assert (first["ecc_corrected"], first["memory_temperature_c"]) == (3, 60)
+    assert first["nvlink_tx_kib"] == 2048 and "nvlink_rx_kib" not in first
     assert second["fp32_share"] == pytest.approx(0.12)
     assert second["nvlink_tx_bytes_per_s"] == 200 * 2**20
 

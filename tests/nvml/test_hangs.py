@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 from stub_nvml.build import environment
 from stub_nvml.cards import card, write_script
@@ -25,7 +27,9 @@ def job(key: str, results: list[str], gate: threading.Event | None = None) -> Jo
 
 
 def test_a_hung_call_is_left_behind_and_the_pass_goes_on() -> None:
-    gate, results, hung = threading.Event(), [], []
+    gate = threading.Event()
+    results: list[str] = []
+    hung: list[Hashable] = []
     watch = Watch("test", deadline_s=0.05)
     jobs = [job("a", results), job("b", results, gate), job("c", results)]
     watch.run(jobs, lambda j: hung.append(j.key))
@@ -47,7 +51,9 @@ def test_a_hung_call_is_left_behind_and_the_pass_goes_on() -> None:
 
 
 def test_a_driver_that_hangs_as_a_whole_is_left_alone() -> None:
-    gate, results, hung = threading.Event(), [], []
+    gate = threading.Event()
+    results: list[str] = []
+    hung: list[Hashable] = []
     watch = Watch("test", deadline_s=0.02)
     jobs = [job(str(number), results, gate) for number in range(50)]
     began = time.monotonic()
@@ -62,7 +68,9 @@ def test_a_driver_that_hangs_as_a_whole_is_left_alone() -> None:
 
 CHILD = """
 import json, os, sys, time
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 from accelprof.profiler.collectors.nvml_sampling import Sampling
 
 gate, opening = Path(sys.argv[1]), float(sys.argv[2])
@@ -87,7 +95,7 @@ print(json.dumps(told), flush=True)
 
 def run(
     library: Path, folder: Path, rule: str, release: str = "stay", opening: float = 5.0
-) -> tuple[dict, float]:
+) -> tuple[dict[str, Any], float]:
     gate = folder / "gate"
     made = [card("h100"), card("t4", 1)]
     made[0].rules.append(rule.format(gate=gate))
@@ -105,7 +113,7 @@ def run(
     return told, time.monotonic() - began
 
 
-def sample(rows: list, device: int) -> list:
+def sample(rows: list[Any], device: int) -> Any:
     return [row for table, row in rows if table == "device_sample" and row[1] == device][-1]
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import fnmatch
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -36,11 +40,21 @@ def build(folder: Path, hide: Iterable[str] = ()) -> Path:
     exports = folder / "exports.map"
     exports.write_text(f"{{ global: {'; '.join(kept)}; local: *; }};\n", "utf-8")
     partial = folder / f"building-{os.getpid()}.so"
-    command = ["gcc", "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", str(partial)]
-    command += ["-Wl,-soname,libnvidia-ml.so.1", f"-Wl,--version-script={exports}"]
-    subprocess.run([*command, *(str(HERE / name) for name in SOURCES), "-lpthread"], check=True)
+    command = ["gcc", "-shared", "-o", str(partial), *_objects()]
+    command += ["-Wl,-soname,libnvidia-ml.so.1", f"-Wl,--version-script={exports}", "-lpthread"]
+    subprocess.run(command, check=True)
     partial.rename(library)
     return folder
+
+
+@cache
+def _objects() -> list[str]:
+    """The compiled sources; they live as long as this process."""
+    folder = Path(tempfile.mkdtemp(prefix="stub-nvml-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = ["gcc", "-std=gnu11", "-O2", "-fPIC", "-c"]
+    subprocess.run([*command, *(str(HERE / name) for name in SOURCES)], cwd=folder, check=True)
+    return [str(folder / Path(name).with_suffix(".o")) for name in SOURCES]
 
 
 def environment(folder: Path, script: Path) -> dict[str, str]:

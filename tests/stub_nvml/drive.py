@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from accelprof.profiler.collectors.nvml_sampling import Sampling
 
@@ -23,7 +24,7 @@ def set_clock(time: float) -> None:
     os.pwrite(CLOCK_FD, f"{time:020.9f}\n".encode(), 0)
 
 
-def play(plan: dict) -> dict:
+def play(plan: dict[str, Any]) -> dict[str, Any]:
     times = plan["times"]
     set_clock(times[0])
     replace(SCRIPT, "\n".join([f"clock file {CLOCK}", *plan["lines"], ""]))
