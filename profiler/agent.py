@@ -21,12 +21,17 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..storage import library
 from ..storage.live import LiveServer
 from ..storage.writer import RunWriter
+from .clock import Clock
 from .launch import CONTROL_FD, RUN_SETTINGS, TERMINAL_FD, WITNESS_FD
+
+if TYPE_CHECKING:
+    from .collectors.runner import Runner
+    from .ingest import Hooked, Ingest
 
 FLUSH_EVERY_S = 1.0
 COMPLAINTS_MAX = 20  # of one part in the log
@@ -172,9 +177,10 @@ class Agent:
         self.calibrating = False
         self.control: Control
         self.writer: RunWriter
+        self.clock = Clock()
         self._server: LiveServer | None = None
-        self._runner: Any = None
-        self._ingest: Any = None
+        self._runner: Runner | None = None
+        self._ingest: Ingest | None = None
         self._environment: dict[str, Any] = {}
         self._wrote_trouble = False
 
@@ -191,7 +197,7 @@ class Agent:
         return self.finish(self.control.ending)
 
     @property
-    def main(self) -> Any:
+    def main(self) -> Hooked | None:
         """The hooked process whose interpreter and torch stand for the run's; None without."""
         return self._ingest.main if self._ingest else None
 
@@ -220,10 +226,10 @@ class Agent:
     def _start(self) -> None:
         from .recording import start_collectors, start_ingest
 
-        with self.log.fence("collectors"):
-            self._runner = start_collectors(self)
         with self.log.fence("spool"):
             self._ingest = start_ingest(self)
+        with self.log.fence("collectors"):
+            self._runner = start_collectors(self, self._ingest)
         # git may take a while; nothing waits for it
         threading.Thread(target=self._describe, name="environment", daemon=True).start()
 
@@ -248,7 +254,7 @@ class Agent:
         """One round: take what is new, store it, look after the launcher."""
         with self.log.fence("spool"):
             if self._ingest:
-                self._ingest.poll(time.time_ns())
+                self._ingest.poll(self.clock.now_ns())
         with self.log.fence("storage"):
             self.flush()
         if self.control.stopped:
@@ -308,6 +314,7 @@ class Agent:
             "profiler_rss_bytes": _peak_rss_bytes(),
             "rows_lost": sum(lost.rows for lost in self.writer.lost.values()),
             "agent_restarted": self.again,
+            "collectors": self._runner.costs() if self._runner else {},
         }
 
     def close(self) -> int:

@@ -50,10 +50,9 @@ def calibrate(agent: Agent) -> None:
     from .accelerators import calibration
 
     process, torch = main.fact(wire.FACT_PROCESS), main.fact(wire.FACT_TORCH)
-    of = (process.get("executable"), torch.get("version"), torch.get("threads"))
-    known = calibration.load(
-        calibration.cache_path(library.home(), of[0] or sys.executable, *of[1:])
-    )
+    python = process.get("executable") or sys.executable
+    of = (library.home(), python, torch.get("version"), torch.get("threads"))
+    known = calibration.load(calibration.cache_path(*of))
     if known is None and not agent.settings["quiet"]:
         say("measuring what this machine can do, once, about 10 s (Ctrl-C leaves it out)")
     agent.calibrating = True

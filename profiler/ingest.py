@@ -9,6 +9,7 @@ from typing import Any
 
 from ..hooks import wire
 from ..storage.writer import RunWriter
+from .collectors import Target
 from .spool import ProcessSpans, SpoolReader
 from .steps import Built, StepBuilder
 from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
@@ -20,7 +21,7 @@ _KEY = ("process",)
 
 
 @dataclass
-class _Hooked:
+class Hooked:
     """A process that the hooks reached."""
 
     process: str
@@ -56,19 +57,28 @@ class Ingest:
     on_environment: Callable[[dict[str, Any]], None] | None = None
 
     def __post_init__(self) -> None:
-        self._hooked: dict[str, _Hooked] = {}
-        self._of_pid: dict[int, _Hooked] = {}
+        self._hooked: dict[str, Hooked] = {}
+        self._of_pid: dict[int, Hooked] = {}
         self._undecided: dict[str, Seen] = {}
         self._told: dict[str, Seen] = {}  # unhooked processes that have a row
         self._left_out = 0
         self._positions: dict[str, int] = {}
 
     @property
-    def main(self) -> _Hooked | None:
+    def main(self) -> Hooked | None:
         """The process whose interpreter and torch stand for the run's."""
         with_torch = [h for h in self._hooked.values() if h.fact(wire.FACT_TORCH)]
         training = [h for h in with_torch if h.worker is None]
         return next(iter(training or with_torch or self._hooked.values()), None)
+
+    def targets(self) -> list[Target]:
+        """The living processes that work with torch, for stacks. From any thread."""
+        return [
+            Target(hooked.pid, hooked.worker, hooked.spans > 0)
+            for hooked in list(self._hooked.values())
+            if hooked.ended_ns is None
+            and (hooked.worker is not None or hooked.fact(wire.FACT_TORCH))
+        ]
 
     def poll(self, now_ns: int) -> None:
         """Takes what is new in the spool and in the tree."""
@@ -110,7 +120,7 @@ class Ingest:
         hooked = self._hooked.get(news.process)
         if hooked is None:
             builder = StepBuilder(news.pid, first_step=self.first_steps.get(news.pid, 0))
-            hooked = _Hooked(news.process, news.pid, builder)
+            hooked = Hooked(news.process, news.pid, builder)
             self._hooked[news.process] = self._of_pid[news.pid] = hooked
             if seen := self._seen_as(news.pid):
                 hooked.command = seen.command
@@ -142,7 +152,7 @@ class Ingest:
                 return seen
         return None
 
-    def _learn(self, hooked: _Hooked, fact: dict[str, Any]) -> None:
+    def _learn(self, hooked: Hooked, fact: dict[str, Any]) -> None:
         kind = fact.get("k")
         if len(hooked.facts) < FACTS_MAX:
             hooked.facts.append(fact)
@@ -176,7 +186,7 @@ class Ingest:
         if built.worker_batches:
             self.writer.append("worker_batch", built.worker_batches)
 
-    def _store(self, hooked: _Hooked) -> None:
+    def _store(self, hooked: Hooked) -> None:
         about = hooked.fact(wire.FACT_PROCESS)
         row = {
             "process": hooked.process,
@@ -195,7 +205,7 @@ class Ingest:
         }
         self.writer.replace("process", [row], key=_KEY)
 
-    def _role(self, hooked: _Hooked) -> str:
+    def _role(self, hooked: Hooked) -> str:
         if hooked.worker is not None:
             return "worker"
         if any(hooked.fact(kind) for kind in (wire.FACT_OPTIMIZER, wire.FACT_ROOT)):

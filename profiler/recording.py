@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..storage import library
-from .clock import Clock
+from .collectors import Context
+from .collectors.runner import Runner, start
 from .ingest import Ingest
 from .spool import SpoolReader
 from .tree import JobTree
@@ -15,9 +16,21 @@ if TYPE_CHECKING:
     from .agent import Agent
 
 
-def start_collectors(agent: Agent) -> Any:
-    """The running collectors of this machine; something with `close()`."""
-    return None
+# `--rate` is for what is sampled at a steady rate; stacks have a schedule of their own.
+_RATED = ("host", "processes", "nvml")
+
+
+def start_collectors(agent: Agent, ingest: Ingest | None) -> Runner:
+    """The running collectors of this machine."""
+    rate_hz = agent.settings["rate_hz"]
+    context = Context(
+        job=agent.job,
+        pids=ingest.tree.pids if ingest else lambda: [agent.job],
+        targets=ingest.targets if ingest else tuple,
+        rates_hz=dict.fromkeys(_RATED, rate_hz) if rate_hz else {},
+        stacks=agent.settings["stacks"] != "off",
+    )
+    return start(context, agent.writer.append, clock=agent.clock)
 
 
 def start_ingest(agent: Agent) -> Ingest:
@@ -27,7 +40,7 @@ def start_ingest(agent: Agent) -> Ingest:
         first_steps = dict(reader.rows("SELECT pid, max(step) + 1 FROM step GROUP BY pid"))
     positions = json.loads(kept[0][0]) if kept else {}
     return Ingest(
-        SpoolReader(agent.folder / library.SPOOL, clock=Clock(), positions=positions),
+        SpoolReader(agent.folder / library.SPOOL, clock=agent.clock, positions=positions),
         JobTree(agent.job),
         agent.writer,
         agent.job,
