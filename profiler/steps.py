@@ -117,6 +117,11 @@ class StepBuilder:
         self._waiting = False  # a batch was fetched and nothing used it yet
         self._fed = False  # a batch was fetched and used in training
 
+    @property
+    def stepped(self) -> bool:
+        """Whether the process has begun to train, to infer or to fetch."""
+        return bool(self._seen & _MAKERS)
+
     # -- in and out --------------------------------------------------------------------------
 
     def feed(self, spans: Iterable[Span]) -> Built:

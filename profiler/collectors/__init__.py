@@ -1,0 +1,99 @@
+"""Collectors: one source of readings each, sampled on a thread of its own (runner.py).
+
+A reading that is missing is None in its row, and its reason is told once as a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+Row: TypeAlias = tuple[str, Mapping[str, Any] | tuple[Any, ...]]  # table, columns
+
+
+class Gap(NamedTuple):
+    """What a source cannot tell here, and why. metric "*": nothing at all."""
+
+    metric: str
+    reason: str
+    device: int | None = None
+
+
+class Target(NamedTuple):
+    """A process of the job that has torch loaded, for stacks."""
+
+    pid: int
+    worker: int | None = None  # a loader worker's number
+    stepped: bool = False  # it has begun to train or infer
+
+
+class Finished(Exception):
+    """Raised by `sample`: this source has nothing more to give. A gap says why already."""
+
+
+class Collector:
+    """Two methods and a name. All of them run on the collector's own thread but `interrupt`."""
+
+    name = ""
+    default_rate_hz = 1.0
+    deadline_s = 5.0  # a sample that takes longer hangs, and is told as a gap
+
+    def probe(self) -> list[Gap]:
+        """What cannot be read on this machine. Called once, before the first sample."""
+        return []
+
+    def sample(self, t_ns: int) -> list[Row]:
+        """Rows of the time `t_ns` (UTC)."""
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        """Makes a `sample` that takes long return soon; from another thread."""
+
+    def close(self) -> None:
+        """Lets go of what is open."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What collectors know of the run. All of it can be given by a test."""
+
+    job: int  # pid of the job's root process
+    pids: Callable[[], Collection[int]] = tuple  # the job's processes, alive
+    targets: Callable[[], Sequence[Target]] = tuple
+    root: Path = Path("/")  # where /proc, /sys and /dev lie
+    rates_hz: Mapping[str, float] = field(default_factory=dict)  # by collector
+    stacks: bool = True
+
+
+def _host(context: Context) -> Collector:
+    from .host import HostCollector
+
+    return HostCollector(root=context.root, job=context.job)
+
+
+def _processes(context: Context) -> Collector:
+    from .processes import ProcessCollector
+
+    return ProcessCollector(context.pids, root=context.root)
+
+
+def _nvml(context: Context) -> Collector:
+    from .nvml import NvmlCollector
+
+    return NvmlCollector(tree=context.pids, root=context.root)
+
+
+def _stacks(context: Context) -> Collector | None:
+    from .stacks import StackCollector
+
+    return StackCollector(context.targets, root=context.root) if context.stacks else None
+
+
+COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (
+    _host,
+    _processes,
+    _nvml,
+    _stacks,
+)

@@ -1,0 +1,90 @@
+"""The job's control group: CPU quota and throttling, memory. cgroup v1, v2 and both together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ..host_limits import cgroup_folders, host_limits
+
+LIMITS_EVERY_NS = 10_000_000_000
+
+
+class CgroupReading(NamedTuple):
+    """None: no limit, or no such file."""
+
+    quota_cores: float | None
+    throttled_share: float | None  # of the enforcement periods since the last reading
+    memory_bytes: int | None  # without page cache that can be dropped at once
+    memory_limit_bytes: int | None
+
+
+class Cgroup:
+    """Reads the group that this process and so the job is in."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._cpu = [f for f in cgroup_folders(root, "cpu") if (f / "cpu.stat").exists()]
+        self._memory = next(
+            (
+                (folder, name)
+                for folder in cgroup_folders(root, "memory")
+                for name in ("memory.current", "memory.usage_in_bytes")
+                if (folder / name).exists()
+            ),
+            None,
+        )
+        self._periods: dict[Path, tuple[int, int]] = {}
+        self._limits = host_limits(root)
+        self._limits_due_ns = 0
+
+    def read(self, t_ns: int) -> CgroupReading:
+        if t_ns >= self._limits_due_ns:
+            self._limits = host_limits(self._root)
+            self._limits_due_ns = t_ns + LIMITS_EVERY_NS
+        quota = self._limits.cgroup_cpu_quota
+        return CgroupReading(
+            quota, self._throttled() if quota else None, self._used(),
+            self._limits.cgroup_memory_limit_bytes,
+        )  # fmt: skip
+
+    def _throttled(self) -> float | None:
+        """The worst of the groups from this process's to the root."""
+        shares = []
+        for folder in self._cpu:
+            stat = read_pairs(folder / "cpu.stat")
+            if "nr_periods" not in stat:
+                continue
+            now = stat["nr_periods"], stat.get("nr_throttled", 0)
+            before = self._periods.get(folder)
+            self._periods[folder] = now
+            if before is not None:
+                periods, throttled = now[0] - before[0], now[1] - before[1]
+                shares.append(min(1.0, max(0, throttled) / periods) if periods > 0 else 0.0)
+        return max(shares, default=None)
+
+    def _used(self) -> int | None:
+        if self._memory is None:
+            return None
+        folder, name = self._memory
+        try:
+            used = int((folder / name).read_text())
+        except (OSError, ValueError):
+            return None
+        stat = read_pairs(folder / "memory.stat")
+        idle = stat.get("total_inactive_file", stat.get("inactive_file", 0))
+        return max(0, used - idle)
+
+
+def read_pairs(path: Path) -> dict[str, int]:
+    """A file of lines `name number`; empty when it cannot be read."""
+    try:
+        text = path.read_text("ascii", "replace")
+    except OSError:
+        return {}
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if value.isdigit():
+            found[name] = int(value)
+    return found
