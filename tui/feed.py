@@ -24,7 +24,7 @@ MINUTE_NS = 60 * 10**9
 RECENT_NS = 10 * MINUTE_NS  # the timeline of a live run
 SHORTEST_COLUMN_NS = 200_000_000
 STEPS_A_COLUMN = 2  # usual steps, at least, that a column holds
-JUDGE_AGAIN_S = 3.0
+JUDGE_AGAIN_S, JUDGE_AGAIN_AT_LATEST_S = 3.0, 20.0
 JUDGE_AGAIN_TIMES = 10  # of the time that the last diagnosis took
 
 _NICE_NS = tuple(int(s * 1e9) for s in (0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600))
@@ -103,7 +103,8 @@ class RunFeed:
             self._judged = settled(report, live=live), view
             self._judged_live = live
             took = self._monotonic() - started
-            self._judge_at = started + max(JUDGE_AGAIN_S, JUDGE_AGAIN_TIMES * took)
+            wait = min(JUDGE_AGAIN_TIMES * took, JUDGE_AGAIN_AT_LATEST_S)
+            self._judge_at = started + max(JUDGE_AGAIN_S, wait)
         return self._judged
 
     def _bounds(self, view: RunView, live: bool, now: int) -> tuple[int, int]:

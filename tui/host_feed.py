@@ -1,4 +1,4 @@
-"""The machine without a run: CPUs, memory, disks and the busiest processes, by psutil."""
+"""The machine without a run: psutil for the host and its processes, NVML for NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 
 import psutil
 
-from .model import HostSnapshot, Machine, Process
+from ..profiler.collectors.nvml_fields import COLUMNS
+from ..profiler.collectors.nvml_sampling import Sampling
+from .model import Accelerator, HostSnapshot, Machine, Process
 
 MOST_PROCESSES = 40
+_SAMPLE = ("t_ns", "device", *COLUMNS)
 _ATTRIBUTES = [
     "pid",
     "name",
@@ -29,6 +32,8 @@ class HostFeed:
 
     def __init__(self) -> None:
         self._disk: tuple[float, int, int] | None = None
+        self._nvml = Sampling()
+        self._nvml.open(wait_s=0.0)  # goes on by itself: it may take a second a GPU
         psutil.cpu_percent(percpu=True)
 
     def snapshot(self) -> HostSnapshot:
@@ -37,6 +42,7 @@ class HostFeed:
         memory = psutil.virtual_memory()
         read, write = self._disk_rates()
         machine = Machine(
+            accelerators=self._accelerators(),
             cores=cores,
             cpu=sum(cores) / len(cores) if cores else None,
             memory_used_bytes=memory.total - memory.available,
@@ -45,6 +51,15 @@ class HostFeed:
             write_bytes_per_s=write,
         )
         return HostSnapshot(platform.node(), machine, _processes())
+
+    def _accelerators(self) -> tuple[Accelerator, ...]:
+        rows = [row for table, row in self._nvml.sample(time.time_ns()) if table == "device_sample"]
+        names = {card.device: card.name for card in self._nvml.cards}
+        return tuple(_accelerator(dict(zip(_SAMPLE, row, strict=False)), names) for row in rows)
+
+    def close(self) -> None:
+        """Lets go of the driver."""
+        self._nvml.close()
 
     def _disk_rates(self) -> tuple[float | None, float | None]:
         counters: Any = None
@@ -58,6 +73,20 @@ class HostFeed:
             return None, None
         seconds = now[0] - before[0]
         return (now[1] - before[1]) / seconds, (now[2] - before[2]) / seconds
+
+
+def _accelerator(row: dict[str, Any], names: dict[int, str]) -> Accelerator:
+    return Accelerator(
+        index=row["device"],
+        name=names.get(row["device"]) or "",
+        busy=row["busy_share"],
+        memory_busy=row["memory_busy_share"],
+        memory_used_bytes=row["memory_used_bytes"],
+        memory_total_bytes=row["memory_total_bytes"],
+        power_w=row["power_w"],
+        power_limit_w=row["power_limit_w"],
+        temperature_c=row["temperature_c"],
+    )
 
 
 def _processes() -> tuple[Process, ...]:

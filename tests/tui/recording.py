@@ -106,7 +106,7 @@ def _process_samples(length: int, chance: random.Random) -> list[dict[str, Any]]
                 "cpu_cores": round(chance.uniform(0.5, 0.9) if main else 0.98, 2),
                 "rss_bytes": (900 if main else 400) << 20, "threads": 9 if main else 1,
                 "read_bytes_per_s": 0.0 if main else 21e6, "write_bytes_per_s": 0.0,
-                "state": "sleeping" if main else "running",
+                "state": "S" if main else "R",
             })  # fmt: skip
     return rows
 

@@ -47,7 +47,9 @@ class HostScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self._poller = Poller(
-            lambda _: self._feed.snapshot(), lambda made: self.post_message(self.Ready(made))
+            lambda _: self._feed.snapshot(),
+            lambda made: self.post_message(self.Ready(made)),
+            self._feed.close,
         )
         self.set_interval(POLL_S, self._request)
         self._request()

@@ -57,6 +57,8 @@ def _accelerator(item: Accelerator, width: int) -> Text:
 
 
 def _host(machine: Machine, width: int) -> Text:
+    if machine.cpu is None and machine.memory_total_bytes is None:
+        return Text("the host was not sampled at this moment", draw.QUIET)
     line = Text.assemble(("cpu".ljust(_NAME), draw.QUIET))
     line.append_text(draw.meter(machine.cpu, 10))
     line.append(f" {figures.share(machine.cpu)}".ljust(8))

@@ -30,6 +30,9 @@ class Panel(Widget, Generic[Seen]):
 
     seen: reactive[Seen | None] = reactive(None, layout=True, always_update=True)
 
+    def on_mount(self) -> None:
+        self.border_title = self.TITLE
+
     def show(self, snapshot: Seen) -> None:
         """Draws this from now on."""
         self.seen = snapshot

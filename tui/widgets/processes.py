@@ -13,7 +13,11 @@ from .. import draw
 from ..model import HostSnapshot, Process, Snapshot
 from .panel import Panel
 
-_STATES = {
+_WORDS = {  # of the letters in /proc/PID/stat
+    "R": "running", "S": "sleeping", "D": "disk-sleep", "T": "stopped", "t": "traced",
+    "Z": "zombie", "X": "dead", "I": "idle",
+}  # fmt: skip
+_STYLES = {
     "running": Style(color="#009E73"),
     "disk-sleep": Style(color="#D55E00", bold=True),
     "zombie": Style(color="#D55E00", bold=True),
@@ -38,13 +42,13 @@ class ProcessTable(Panel[Snapshot | HostSnapshot]):
 
 
 def _row(process: Process) -> tuple[str | Text, ...]:
-    state = process.state or figures.UNKNOWN
+    state = clean(_WORDS.get(process.state or "", process.state or figures.UNKNOWN), 12)
     return (
         str(process.pid),
         process.role,
         figures.number(process.cpu_cores),
         draw.meter(process.cpu_cores, 6),
-        Text.assemble((state, _STATES.get(state, Style.null()))),
+        Text.assemble((state, _STYLES.get(state, Style.null()))),
         figures.size(process.rss_bytes),
         figures.bandwidth(process.read_bytes_per_s),
         figures.bandwidth(process.write_bytes_per_s),

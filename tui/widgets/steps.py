@@ -17,6 +17,8 @@ class StepChart(Panel[Snapshot]):
     StepChart { height: 5; }
     """
 
+    TITLE = "step time"
+
     def title(self, snapshot: Snapshot) -> str:
         pace = snapshot.pace
         if pace.p50_ms is None:

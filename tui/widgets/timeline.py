@@ -17,6 +17,8 @@ class Timeline(Panel[Snapshot]):
     Timeline { height: 1fr; min-height: 5; }
     """
 
+    TITLE = "phases over time"
+
     def title(self, snapshot: Snapshot) -> str:
         if not snapshot.columns:
             return "phases over time"

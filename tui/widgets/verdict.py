@@ -18,6 +18,8 @@ class VerdictPanel(Panel[Snapshot]):
     VerdictPanel { height: 4; }
     """
 
+    TITLE = "verdict"
+
     def title(self, snapshot: Snapshot) -> str:
         return "verdict so far" if snapshot.live else "verdict"
 
