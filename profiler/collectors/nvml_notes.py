@@ -1,20 +1,22 @@
 """What NVML tells beside samples, as `event` rows: processes, Xid errors, counters.
 
 Kinds: `device-processes` when the set of processes on a device changes, `xid` at each error,
-`device-counters` every 10 s (throttled time, ECC, PCIe replays, pipes, NVLink).
+`device-counters` every 10 s (throttled time, ECC, PCIe replays, pipes, NVLink), `cuda-visible` for
+each other CUDA_VISIBLE_DEVICES that a process of the job was started with.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from .nvml_card import Card, S
 from .nvml_driver import LASTING, Missing, explain
 from .nvml_fields import SENTINELS, XIDS
+from .nvml_open import cuda_devices
 from .nvml_processes import (
     Use,
     attribute,
@@ -53,7 +55,9 @@ class Notes:
         cards: Iterable[Card],
         tree: Callable[[], Collection[int]],
         root: Path = Path("/"),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`environment`: by which `device.details.cuda_ordinal` was told."""
         self.nvml, self.cards, self.tree, self.root = nvml, list(cards), tree, root
         self.events: deque[Event] = deque(maxlen=10_000)
         self.t_ns = 0
@@ -63,6 +67,8 @@ class Notes:
         self._xid_set: Any = None
         self._resting: set[object] = set()
         self._counters_due_ns = 0
+        self._environments = {_cuda_words(environment)}
+        self._known_pids: set[int] = set()
         self._jobs = [
             Job(("processes", card.device), self._reader(card), self._taker(card))
             for card in self.cards
@@ -78,12 +84,29 @@ class Notes:
         if t_ns < self.t_ns:  # the clock was set back
             self._counters_due_ns = t_ns
         self.t_ns = t_ns
+        self._look_at_environments()
         yield from (job for job in self._jobs if job.key not in self._resting)
         if self._xid_job.key not in self._resting:
             yield self._xid_job
         if t_ns >= self._counters_due_ns:
             self._counters_due_ns = t_ns + COUNTERS_NS
             yield from self._counter_jobs
+
+    def _look_at_environments(self) -> None:
+        """A job may set its own CUDA_VISIBLE_DEVICES for its ranks: env, a script, a launcher."""
+        pids = set(self.tree())
+        for pid in pids - self._known_pids:
+            words = _cuda_words(_environ(pid, self.root))
+            if words in self._environments or words is None:
+                continue
+            self._environments.add(words)
+            order, value = words
+            given = {"CUDA_DEVICE_ORDER": order, "CUDA_VISIBLE_DEVICES": value}
+            known = {key: text for key, text in given.items() if text is not None}
+            devices, note = cuda_devices(self.cards, known)
+            data = {"pid": pid, "value": value, "devices": devices, "note": note}
+            self.events.append(("cuda-visible", self.t_ns, data))
+        self._known_pids = pids
 
     # Processes
 
@@ -193,6 +216,24 @@ class Notes:
                 self.events.append(("device-counters", self.t_ns, data))
 
         return take
+
+
+def _cuda_words(environment: Mapping[str, str] | None) -> tuple[str | None, str | None] | None:
+    if environment is None:
+        return None
+    return environment.get("CUDA_DEVICE_ORDER"), environment.get("CUDA_VISIBLE_DEVICES")
+
+
+def _environ(pid: int, root: Path) -> Mapping[str, str] | None:
+    """What the process was started with; None when it is not ours to read."""
+    try:
+        raw = (root / "proc" / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    if not raw:  # a zombie
+        return None
+    pairs = (word.partition("=") for word in raw.decode("utf-8", "replace").split("\0"))
+    return {name: value for name, _, value in pairs if name.startswith("CUDA_")}
 
 
 def _address(handle: Any) -> int:

@@ -215,24 +215,31 @@ def _open_instance(nvml: Any, number: int, handle: Any, parent: Card) -> Card:
 
 def _map_to_cuda(cards: Sequence[Card], environment: Mapping[str, str]) -> None:
     """Notes on each device which cuda:N it is for a process with that environment."""
+    seen, note = cuda_devices(cards, environment)
+    for card in cards:
+        card.details["cuda_ordinal"] = seen.index(card.device) if card.device in seen else None
+        if note:
+            card.details["cuda_note"] = note
+
+
+def cuda_devices(
+    cards: Sequence[Card], environment: Mapping[str, str]
+) -> tuple[list[int], str | None]:
+    """Our device numbers in the order of cuda:0, cuda:1, ...; and what is uncertain about it."""
+    numbers = {card.uuid or f"without a UUID: {card.device}": card.device for card in cards}
+    uuids = {number: uuid for uuid, number in numbers.items()}
     gpus = [
         Gpu(
-            card.uuid or f"without a UUID: {card.device}",
+            uuids[card.device],
             str(card.details.get("pci", "")),
             _speed(card),
-            tuple(c.uuid for c in cards if c.parent is card),
+            tuple(uuids[c.device] for c in cards if c.parent is card),
         )
         for card in cards
         if card.parent is None
     ]
     seen = visible(gpus, environment)
-    for card in cards:
-        if card.uuid in seen.uuids:
-            card.details["cuda_ordinal"] = seen.uuids.index(card.uuid)
-        else:
-            card.details["cuda_ordinal"] = None
-        if seen.note:
-            card.details["cuda_note"] = seen.note
+    return [numbers[uuid] for uuid in seen.uuids], seen.note
 
 
 def _speed(card: Card) -> float | None:

@@ -41,8 +41,9 @@ class Sampling:
     ) -> None:
         self.opened: Opened | None = None
         self.cards: list[Card] = []
+        self._environment = os.environ if environment is None else environment
         self._options = {
-            "environment": os.environ if environment is None else environment,
+            "environment": self._environment,
             "folders": folders,
             "root": root,
             "bindings": bindings,
@@ -88,7 +89,7 @@ class Sampling:
         self.opened = self._opening
         if self.opened.failure is None:
             self.cards = self.opened.cards
-            notes = Notes(self.opened.nvml, self.cards, self._tree, self._root)
+            notes = Notes(self.opened.nvml, self.cards, self._tree, self._root, self._environment)
             self._lane = SlowLane(self.cards, notes)
             self._new = True
         return self.opened.failure is None

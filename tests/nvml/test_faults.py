@@ -270,6 +270,20 @@ def test_a_card_that_is_not_what_its_name_says(play: Play) -> None:
     assert facts[3] == []
 
 
+def test_a_job_that_sets_its_own_cuda_visible_devices(play: Play, tmp_path: Path) -> None:
+    environs = {7: "A=1\0CUDA_VISIBLE_DEVICES=0", 8: "CUDA_VISIBLE_DEVICES=1,0", 9: "B=2", 10: None}
+    for pid, text in environs.items():
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        if text is not None:
+            (tmp_path / f"proc/{pid}/environ").write_text(text + "\0")
+    options = {"root": str(tmp_path), "tree": list(environs)}
+    environment = {"CUDA_VISIBLE_DEVICES": "0"}
+    made = Scenario([card("t4"), card("t4", 1)], environment=environment, options=options)
+    events = play({"one": made})["one"].events("cuda-visible")
+    told = {event["pid"]: (event["value"], event["devices"]) for event in events}
+    assert told == {8: ("1,0", [1, 0]), 9: (None, [0, 1])}
+
+
 def test_devices_are_mapped_to_cuda_by_uuid(play: Play) -> None:
     cards = [card("t4", 0), card("h100", 1), card("t4", 2)]
     environment = {"CUDA_VISIBLE_DEVICES": f"{uuid(3)[:12]},{uuid(2)}"}
