@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ QUICK_S, FULL_S = 4.0, 20.0  # measuring time; the start of torch comes on top
 QUICK_TIMEOUT_S, FULL_TIMEOUT_S = 40.0, 180.0
 QUICK_BYTES, FULL_BYTES = 768 << 20, 3 << 30
 # An LLC reported by a VM is the whole socket's; a guest rarely gets more than a slice of it
+DISTURBED = 0.15  # of the usable CPUs, used by others while measuring
 LLC_TRUSTED_BYTES = 256 << 20
 
 
@@ -45,6 +47,7 @@ class Calibration(msgspec.Struct):
     torch: str | None = None
     threads: int | None = None
     quick: bool = True
+    disturbed: bool = False  # other processes were busy; not kept for later runs
     notes: list[str] = msgspec.field(default_factory=list)
     schema: str = SCHEMA
 
@@ -113,14 +116,19 @@ def measure(python: str, threads: int | None = None, *, quick: bool = True) -> C
     """Runs the probe. UserError (one line) when that Python is absent or has no torch."""
     found = hardware()
     size, notes = _array_bytes(quick, found["llc_bytes"])
+    before = _Load.now()
     options = {
         "threads": threads or found["cpus_usable"] or 1,
         "budget_s": QUICK_S if quick else FULL_S,
         "memory_bytes": size,
     }
     answer = _probe(python, options, QUICK_TIMEOUT_S if quick else FULL_TIMEOUT_S)
+    others = before.others_since()
+    disturbed = others is not None and others > DISTURBED * (found["cpus_usable"] or 1)
+    if disturbed:
+        notes.append(f"other processes used {others:.1f} cores meanwhile: the figures may be low")
     return Calibration(
-        flops=answer["flops"], bytes_per_s=answer["bytes_per_s"],
+        disturbed=disturbed, flops=answer["flops"], bytes_per_s=answer["bytes_per_s"],
         read_bytes_per_s=answer.get("read_bytes_per_s"),
         vector_flops=answer.get("vector_flops") or {},
         copy_bytes_per_s={
@@ -131,6 +139,40 @@ def measure(python: str, threads: int | None = None, *, quick: bool = True) -> C
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         torch=answer.get("torch"), threads=answer.get("threads"), quick=quick, notes=notes,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Load:
+    """CPU seconds of the whole machine and of our children, to tell what others used."""
+
+    at_s: float
+    busy_s: float | None
+    own_s: float
+
+    @classmethod
+    def now(cls) -> _Load:
+        own = os.times()
+        return cls(time.monotonic(), _busy_s(), own.children_user + own.children_system)
+
+    def others_since(self) -> float | None:
+        """Cores that others used since then; None when the machine does not tell."""
+        now = _Load.now()
+        wall = now.at_s - self.at_s
+        if self.busy_s is None or now.busy_s is None or wall <= 0:
+            return None
+        return max(0.0, (now.busy_s - self.busy_s - now.own_s + self.own_s) / wall)
+
+
+def _busy_s() -> float | None:
+    """CPU seconds the machine was not idle; None where more CPUs are counted than are usable."""
+    try:
+        lines = Path("/proc/stat").read_text().splitlines()
+        user, nice, system, _, _, irq, softirq, steal = map(int, lines[0].split()[1:9])
+    except (OSError, ValueError):
+        return None
+    if sum(line.startswith("cpu") for line in lines) - 1 != len(os.sched_getaffinity(0)):
+        return None
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _probe(python: str, options: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -206,6 +248,8 @@ def ensure_quick(
     except UserError:
         return None
     found.notes.append(f"measured in {time.monotonic() - started:.1f} s")
+    if found.disturbed:
+        return found
     with contextlib.suppress(OSError):  # a full disk only costs the next run a measurement
         save(found, path)
     return found

@@ -10,6 +10,7 @@ from .text import duration, many
 
 USEFUL_GAIN = 1.1  # below this more workers are not worth a line of code
 MOST_WORKERS = 64
+LEAST_CORES = 0.5  # the job gets some of the CPU however many others want it
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,14 @@ def capacity(view: RunView) -> Capacity | None:
     batch_s = made.fetch_s * (per_step if 0.5 < per_step < 1000 else 1.0)
     cpu_s = made.cpu_s * batch_s / made.fetch_s if made.cpu_s is not None else None
     work_s = max(step_s * (1.0 - view.shares.get("input", 0.0)), 1e-6)
-    cpus, used = view.host.cpus, view.job.cpu_cores
-    if view.host.cpu_share is not None and cpus:
-        used = max(used or 0.0, view.host.cpu_share * cpus)
-    best_s, free = work_s, None
-    if cpus and used is not None:
-        best_s = max(work_s, used * step_s / cpus)
-        free = max(0.0, cpus - used)
+    cpus, best_s, free = view.host.cpus, work_s, None
+    own, others = view.job.cpu_cores, view.others_cores or 0.0
+    if own is None and view.host.cpu_share is not None and cpus:
+        own = view.host.cpu_share * cpus
+    if cpus and own is not None:
+        available = max(LEAST_CORES, cpus - others)
+        best_s = max(work_s, own * step_s / available)
+        free = max(0.0, cpus - own - others)
     elif cpus and cpu_s is not None:
         best_s = max(work_s, cpu_s / cpus)
     best_s = min(best_s, step_s)

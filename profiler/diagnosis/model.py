@@ -237,6 +237,14 @@ class RunView:
         return self.steady.duration_ns / count / 1e9 if count else None
 
     @property
+    def others_cores(self) -> float | None:
+        """Cores that other processes than the job used; None when either is not known."""
+        cpus, share, own = self.host.cpus, self.host.cpu_share, self.job.cpu_cores
+        if not cpus or share is None or own is None:
+            return None
+        return max(0.0, share * cpus - own)
+
+    @property
     def on_cpu(self) -> bool:
         return self.device.kind == "cpu"
 

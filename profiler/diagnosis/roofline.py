@@ -25,6 +25,9 @@ SHORT_S = 25e-6
 # Up to here a call is latency-limited when its floor is under a tenth of its time.
 MEDIUM_S = 100e-6
 LATENCY_FLOOR = 0.1
+# A call this far above its floor is not slowed by memory or arithmetic at all: its threads waited
+# (for a core, a lock). Up to STALLED_S it is latency, beyond nobody knows what it did.
+STALLED_FLOOR, STALLED_S = 0.02, 1e-3
 # Each recorded operator costs the capture at most this (measured 1-2 us with shapes)
 CAPTURE_COST_S = 4e-6
 # Time of a wrapper above this per call is the freeing of large tensors, not dispatch
@@ -79,6 +82,8 @@ def judge(row: OpRow, ceilings: Ceilings) -> Judged:
     compute_floor = row.flops / calls / _rate(kind, row.dtype, ceilings)
     memory_floor = row.bytes / calls / ceilings.bytes_per_s
     floor = max(compute_floor, memory_floor)
+    if each > STALLED_S and floor < STALLED_FLOOR * each:
+        return Judged(row, 0.0, 0.0, 0.0, spent, floor / each)
     latency = _latency(each, floor)
     rest = (each - latency) * calls
     efficiency = min(1.0, floor / each) if each > 0 else None
@@ -103,7 +108,7 @@ def _latency(each: float, floor: float) -> float:
         return max(0.0, each - floor)
     if each <= MEDIUM_S and floor < LATENCY_FLOOR * each:
         return each
-    return 0.0
+    return each if floor < STALLED_FLOOR * each else 0.0
 
 
 def _kind(row: OpRow) -> str:

@@ -27,6 +27,7 @@ LEAST_MARGIN = 0.02  # less is no difference worth a verdict
 NOISE_TIMES = 2.0  # standard errors below which a margin is noise
 STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
 COVERED = 0.7  # of captured operator time with known work
+CROWDED = 0.25  # of the usable cores: others slow the job, and not all of its parts alike
 CAPTURE_COST = 0.5  # of the captured step, from which its split is only roughly right
 SPLIT = ("compute", "memory", "host")
 ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
@@ -198,6 +199,9 @@ def _doubts(
     if agree < STABLE_WINDOWS:
         cap: Confidence = "medium" if agree >= 0.5 else "low"
         doubts.add(cap, f"only {percent(agree)} of the windows say the same on their own")
+    crowd, cpus = view.others_cores, view.host.cpus
+    if crowd is not None and cpus and crowd > CROWDED * cpus:
+        doubts.add("medium", f"other processes used {crowd:.1f} of {cpus} cores meanwhile")
     if name in SPLIT:
         _split_doubts(view, name, other, margin, doubts)
     if name == "input" and view.input_by_stacks > view.shares["input"] / 2:
@@ -228,8 +232,11 @@ def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _
         )
     if split.overhead > CAPTURE_COST:
         doubts.add("medium", f"the capture itself cost {percent(split.overhead)} of its step")
-    if view.ceilings is not None and name == "memory":
-        doubts.texts += list(n for n in view.ceilings.notes if "cache" in n)
+    for note in view.ceilings.notes if view.ceilings is not None else ():
+        if "other processes" in note:
+            doubts.add("medium", f"while the ceilings were measured, {note}")
+        elif "cache" in note and name == "memory":
+            doubts.texts.append(note)
 
 
 def _device_doubts(view: RunView, doubts: _Doubts) -> None:

@@ -9,10 +9,17 @@ from .common import WORTH, finding, input_facts
 
 # Above this the CPUs are full, and a worker's wait is for a core rather than for storage.
 FULL_CPU = 0.85
+# So little CPU that even a crowded machine would have given it at once: ten runnable threads a core
+# would be needed to stretch it.
+CERTAINLY_WAITS = 0.1
 
 
-def _busy(view: RunView) -> bool:
-    return (view.host.cpu_share or 0.0) >= FULL_CPU
+def _waits(view: RunView, room: Capacity) -> bool:
+    """Whether workers wait for something other than a core."""
+    crowded = (view.host.cpu_share or 0.0) >= FULL_CPU
+    if crowded and room.batch_cpu_s is not None:
+        return room.batch_cpu_s < CERTAINLY_WAITS * room.batch_s
+    return room.waits
 
 
 def _room(view: RunView) -> Capacity | Judgement:
@@ -32,7 +39,7 @@ def storage(view: RunView) -> Judgement:
         return room
     if room.batch_cpu_s is None:
         return Undecidable("CPU time of the workers")
-    if not room.waits or _busy(view):
+    if not _waits(view, room):
         return Clear()
     assert view.workers is not None
     facts = input_facts(view)
@@ -82,7 +89,7 @@ def decode(view: RunView) -> Judgement:
         return room
     if room.batch_cpu_s is None:
         return Undecidable("CPU time of the workers")
-    if room.waits and not _busy(view):
+    if _waits(view, room):
         return Clear()
     return finding(
         "decode-cpu", view.shares["input"], "Decoding and transforming samples takes the CPU",
