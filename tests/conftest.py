@@ -1,0 +1,23 @@
+"""Every test's subprocesses record into a temporary home, never into the user's library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+PRIVATE = ("ACCELPROF_", "PYTHONPATH", "NO_COLOR", "STEPS", "EVERY")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The environment without what would change a run, and with a home for this session."""
+    kept = dict(os.environ)
+    for name in kept:
+        if name.startswith(PRIVATE):
+            del os.environ[name]
+    os.environ["ACCELPROF_HOME"] = str(tmp_path_factory.mktemp("home"))
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
