@@ -46,7 +46,7 @@ def _row(process: Process) -> tuple[str | Text, ...]:
     return (
         str(process.pid),
         process.role,
-        figures.number(process.cpu_cores),
+        figures.UNKNOWN if process.cpu_cores is None else f"{process.cpu_cores:.2f}",
         draw.meter(process.cpu_cores, 6),
         Text.assemble((state, _STYLES.get(state, Style.null()))),
         figures.size(process.rss_bytes),
