@@ -10,6 +10,8 @@ from . import Collector, Finished, Gap, Row
 from .host import cpu_device
 from .nvml_sampling import ALL, Sampling
 
+OPEN_WAIT_S = 10.0
+
 
 class NvmlCollector(Collector):
     """Rows of device, device_sample, event and gap."""
@@ -27,20 +29,33 @@ class NvmlCollector(Collector):
     ) -> None:
         self._root = root
         self._sampling = Sampling(tree=tree, root=root, **options)
+        self._failed = False
         self._cpu_told = False
 
     def probe(self) -> list[Gap]:
-        self._sampling.open()
-        failure = self._sampling.failure
-        return [Gap(ALL, failure.reason)] if failure else []
+        self._sampling.open(OPEN_WAIT_S)
+        if self._sampling.opening:
+            return [Gap(ALL, f"the driver has not answered for {OPEN_WAIT_S:g} s")]
+        return self._failure_told()
 
     def sample(self, t_ns: int) -> list[Row]:
+        rows = self._sampling.sample(t_ns)
         if self._sampling.failure is None:
-            return self._sampling.sample(t_ns)
+            return rows
         if self._cpu_told:
             raise Finished
         self._cpu_told = True
-        return [("device", cpu_device(self._root))]
+        # Opening may have ended, badly, only after the probe.
+        late = [(t_ns, self.name, gap.metric, None, gap.reason) for gap in self._failure_told()]
+        return [("device", cpu_device(self._root)), *(("gap", row) for row in late)]
+
+    def _failure_told(self) -> list[Gap]:
+        """The one gap of a machine whose NVIDIA devices cannot be read."""
+        failure = self._sampling.failure
+        if failure is None or self._failed:
+            return []
+        self._failed = True
+        return [Gap(ALL, failure.reason)]
 
     def close(self) -> None:
         self._sampling.close()
