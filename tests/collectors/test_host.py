@@ -1,0 +1,132 @@
+"""The host collector on recorded trees of /proc and /sys, and on this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from trees import V1, V2, S, write_tree
+
+from accelprof.profiler.collectors.cgroups import Cgroup
+from accelprof.profiler.collectors.host import HostCollector, cpu_device
+
+STAT = """cpu  {user} 0 {system} {idle} {iowait} 0 0 0 0 0
+cpu0 {user} 0 0 500 0 0 0 0 0 0
+cpu1 100 0 {system} {idle} {iowait} 0 0 0 0 0
+intr 1 2 3
+"""
+
+
+def row(collector: HostCollector, t_ns: int) -> dict:
+    ((table, found),) = collector.sample(t_ns)
+    assert table == "host_sample"
+    return found
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return write_tree(tmp_path, V2)
+
+
+def test_first_row_has_levels_and_no_rates(tree):
+    found = row(HostCollector(root=tree), S)
+    assert found["memory_total_bytes"] == 16_000_000 * 1024
+    assert found["memory_used_bytes"] == 4_000_000 * 1024
+    assert found["load_1m"] == 1.5
+    assert found["cpu_share"] is None
+    assert found["disk_read_bytes_per_s"] is None
+    assert found["psi_io_share"] is None
+
+
+def test_rates_and_shares(tree):
+    collector = HostCollector(root=tree)
+    (tree / "proc/stat").write_text(STAT.format(user=100, system=100, idle=1000, iowait=0))
+    row(collector, S)
+    (tree / "proc/stat").write_text(STAT.format(user=150, system=120, idle=1060, iowait=20))
+    (tree / "proc/diskstats").write_text(
+        " 8 0 sda 10 0 4000 0 10 0 2000 0 0 0 0\n 8 1 sda1 10 0 4000 0 10 0 2000 0 0 0 0\n"
+        " 7 0 loop0 10 0 4000 0 10 0 2000 0 0 0 0\n"
+    )
+    net = (tree / "proc/net/dev").read_text().replace("eth0: 1000", "eth0: 5000")
+    (tree / "proc/net/dev").write_text(net)
+    (tree / "proc/pressure/io").write_text("some avg10=0.00 total=1500000\nfull total=1\n")
+    found = row(collector, 3 * S)
+    assert found["cpu_core_share"] == [1.0, 0.2]
+    assert found["cpu_share"] == pytest.approx(0.6)
+    assert found["iowait_share"] == pytest.approx(20 / 150)
+    assert found["disk_read_bytes_per_s"] == 3000 * 512 / 2
+    assert found["disk_write_bytes_per_s"] == 1000 * 512 / 2
+    assert found["net_rx_bytes_per_s"] == 2000
+    assert found["net_tx_bytes_per_s"] == 0
+    assert found["psi_io_share"] == 0.25
+    assert found["psi_cpu_share"] == 0
+
+
+def test_counters_that_run_back(tree):
+    collector = HostCollector(root=tree)
+    (tree / "proc/stat").write_text(STAT.format(user=100, system=100, idle=1000, iowait=50))
+    row(collector, S)
+    (tree / "proc/stat").write_text(STAT.format(user=100, system=100, idle=1100, iowait=40))
+    (tree / "proc/diskstats").write_text("")
+    found = row(collector, 2 * S)
+    assert found["iowait_share"] == 0
+    assert found["disk_read_bytes_per_s"] is None
+
+
+@pytest.mark.parametrize("layout", [V2, V1])
+def test_cgroup(tmp_path, layout):
+    tree = write_tree(tmp_path, layout)
+    cgroup = Cgroup(tree)
+    first = cgroup.read(S)
+    assert first.quota_cores == 1.5
+    assert first.memory_limit_bytes == 2**30
+    assert first.memory_bytes == 300_000_000  # usage without inactive file pages
+    assert first.throttled_share is None
+    stat = tree / "sys/fs/cgroup" / layout.cpu / "cpu.stat"
+    stat.write_text(stat.read_text().replace("nr_periods 100", "nr_periods 120"))
+    stat.write_text(stat.read_text().replace("nr_throttled 10", "nr_throttled 15"))
+    assert cgroup.read(2 * S).throttled_share == 0.25
+    assert cgroup.read(3 * S).throttled_share == 0
+
+
+def test_missing_sources_are_one_gap_each(tmp_path):
+    gaps = HostCollector(root=tmp_path).probe()
+    assert sorted(gap.metric for gap in gaps) == [
+        "cgroup_memory_bytes", "cpu", "disk", "net", "psi",
+    ]  # fmt: skip
+    found = row(HostCollector(root=tmp_path), S)
+    assert {name for name, value in found.items() if value is not None} == {"t_ns"}
+
+
+def test_cpu_device(tree):
+    found = cpu_device(tree)
+    assert found["name"] == "AMD EPYC 7B13 64-Core Processor"
+    assert found["kind"] == "cpu"
+    assert found["memory_bytes"] == 2**30  # the cgroup's, less than the host's
+    assert found["details"]["cores_usable"] == 1.5 or os.cpu_count() == 1
+    assert found["details"]["simd"] == ["avx2", "fma"]
+
+
+def test_this_machine():
+    collector = HostCollector(job=os.getpid())
+    assert {gap.metric for gap in collector.probe()} <= {"psi", "cgroup_memory_bytes"}
+    row(collector, time.time_ns())
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    found = row(collector, time.time_ns())
+    assert 0 < found["cpu_share"] <= 1
+    assert len(found["cpu_core_share"]) == os.cpu_count()
+    assert found["shm_total_bytes"]
+    assert cpu_device()["memory_bytes"]
+
+
+def test_cost():
+    collector = HostCollector(job=os.getpid())
+    collector.probe()
+    began = time.thread_time()
+    for _ in range(50):
+        collector.sample(time.time_ns())
+    assert (time.thread_time() - began) / 50 < 0.005  # at 2 Hz: 1 % of a core; measured 0.3 ms
