@@ -135,7 +135,7 @@ def table(rows: list[Row], now_s: float, paint: Paint) -> str:
         else:
             verdict = cells.pop().rstrip()
             share = phases.SHARE_OF_BOTTLENECK.get(rows[at - 1].bottleneck or "")
-            verdict = paint.share(verdict, share) if share else verdict
+            verdict = paint.chip(verdict, share) if share else verdict
             lines.append("  ".join([*cells, verdict]).rstrip())
     return "\n".join(lines)
 

@@ -63,7 +63,7 @@ def _verdict(report: Report, paint: Paint, width: int) -> str:
     if verdict.cause:
         rest += f" · cause: {clean(verdict.cause)}"
     head = verdict.bottleneck.upper()
-    return f"{paint.share(head, name, bold=True)}  {fit(rest, width - len(head) - 2)}"
+    return f"{paint.chip(head, name)}  {fit(rest, width - len(head) - 2)}"
 
 
 def _bar(shares: Mapping[str, float], width: int, paint: Paint) -> str:

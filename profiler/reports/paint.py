@@ -18,9 +18,13 @@ class Paint:
     def __call__(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.on and text else text
 
-    def share(self, text: str, name: str, *, bold: bool = False) -> str:
+    def share(self, text: str, name: str) -> str:
         """In the colour of a share of time."""
-        return self(text, f"{'1;' if bold else ''}38;5;{phases.LOOKS[name].ansi}")
+        return self(text, f"38;5;{phases.LOOKS[name].ansi}")
+
+    def chip(self, text: str, name: str) -> str:
+        """Black on the share's colour: readable on a light and on a dark terminal."""
+        return self(text, f"1;30;48;5;{phases.LOOKS[name].ansi}")
 
     def bold(self, text: str) -> str:
         return self(text, "1")
