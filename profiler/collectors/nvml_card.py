@@ -52,6 +52,7 @@ class Card:
         self.readings = [Reading(self, field) for field in FIELDS if parent is None or field.on_mig]
         self._each_sample = [r for r in self.readings if not r.field.slow and not r.field.period_s]
         self.gpm: GpmReading | None = None
+        self._suspected = False  # at the last sample, some call said that the GPU is lost
         self._active: dict[str, str] = {}  # column: the reason it is missing for
         self._told: dict[tuple[str, str], int] = {}  # column and kind of reason: t_ns
         if parent is not None:
@@ -171,9 +172,13 @@ class Card:
             return
         for column in [c for c in self._active if c not in self.missing]:
             del self._active[column]
+        lost_here = any(why.code == GPU_IS_LOST for why in self.missing.values())
+        suspected, self._suspected = self._suspected, lost_here
         for column, why in self.missing.items():
             if self._active.get(column) == why.reason:
                 continue
+            if why.code == GPU_IS_LOST and not suspected:
+                continue  # lost in the middle of a pass: the next one tells it as a whole
             self._active[column] = why.reason
             kind = (column, NUMBER.sub("#", why.reason))
             if t_ns - self._told.get(kind, -TELL_NS) >= TELL_NS:
