@@ -84,20 +84,17 @@ def test_the_package_does_not_need_torch(wheel: Path) -> None:
 
 
 def test_the_console_script_and_the_module_are_the_same(installed: Path) -> None:
-    elsewhere = installed.parent
-    version = run(installed / "accelprof", "--version", cwd=elsewhere).stdout
+    script, module = [installed / "accelprof"], [installed / "python", "-m", "accelprof"]
+    version = run(*script, "--version", cwd=installed).stdout
     assert version.startswith("accelprof ")
-    assert (
-        run(installed / "python", "-m", "accelprof", "--version", cwd=elsewhere).stdout == version
-    )
-    assert "report" in run(installed / "accelprof", "--help", cwd=elsewhere).stdout
+    assert run(*module, "--version", cwd=installed).stdout == version
+    assert "report" in run(*script, "--help", cwd=installed).stdout
 
 
 def test_an_installed_wheel_records_a_run(installed: Path, tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text("import accelprof, sys\naccelprof.step()\nprint(accelprof.__file__)\n")
-    run(
-        installed / "accelprof", "run", "--out", tmp_path / "run", sys.executable, job, cwd=tmp_path
-    )
-    report = run(installed / "accelprof", "report", tmp_path / "run", "--json", cwd=tmp_path)
+    accelprof, folder = installed / "accelprof", tmp_path / "recorded"
+    run(accelprof, "run", "--out", folder, sys.executable, job, cwd=tmp_path)
+    report = run(accelprof, "report", folder, "--json", cwd=tmp_path)
     assert '"accelprof.report/1"' in report.stdout
