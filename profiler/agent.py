@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,8 @@ from ..storage import library
 from ..storage.live import LiveServer
 from ..storage.writer import RunWriter
 from .clock import Clock
-from .launch import CONTROL_FD, RUN_SETTINGS, TERMINAL_FD, WITNESS_FD
+from .control import Control, Ending, bear_witness
+from .launch import CONTROL_FD, RUN_SETTINGS, SPOOL_POSITIONS, TERMINAL_FD, WITNESS_FD
 
 if TYPE_CHECKING:
     from .collectors.runner import Runner
@@ -35,26 +35,6 @@ if TYPE_CHECKING:
 
 FLUSH_EVERY_S = 1.0
 COMPLAINTS_MAX = 20  # of one part in the log
-
-
-@dataclass
-class Ending:
-    """How the job ended: exit status as waitpid gives it (negative: signal), None: not known."""
-
-    code: int | None
-    ended_ns: int
-
-    @property
-    def state(self) -> str:
-        """The run's state by the contract."""
-        if self.code is None:
-            return "lost"
-        return "finished" if self.code == 0 else "failed" if self.code > 0 else "killed"
-
-    @property
-    def status(self) -> int | None:
-        """As a shell gives it: 128 + N for signal N."""
-        return self.code if self.code is None or self.code >= 0 else 128 - self.code
 
 
 class Log:
@@ -80,84 +60,6 @@ class Log:
                 self.write(f"{part} failed:\n{traceback.format_exc()}")
             elif count <= COMPLAINTS_MAX:
                 self.write(f"{part} failed ({count}): {type(error).__name__}: {error}")
-
-
-class Control:
-    """What the launcher says, read on a thread of its own so that `hurry` is heard at any time."""
-
-    def __init__(self, descriptor: int, job: int, on_hurry: Callable[[], None]) -> None:
-        self.ending: Ending | None = None
-        self.launcher_gone = False
-        self.stopped = False  # the launcher stopped itself because the job stopped
-        self.changed = threading.Event()
-        self._descriptor = descriptor
-        self._job = job
-        self._on_hurry = on_hurry
-        threading.Thread(target=self._listen, name="control", daemon=True).start()
-
-    def _listen(self) -> None:
-        unread = b""
-        while data := self._read():
-            *lines, unread = (unread + data).split(b"\n")
-            for line in lines:
-                self._hear(line.decode("ascii", "replace").split())
-        self.launcher_gone = True
-        if self.ending is None:
-            _wait_for_end(self._job)
-            self.ending = Ending(None, time.time_ns())
-        self.changed.set()
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._descriptor, 4096)
-        except OSError:
-            return b""
-
-    def _hear(self, words: list[str]) -> None:
-        match words:
-            case ["exit", code, ended_ns]:
-                self.ending = Ending(int(code), int(ended_ns))
-                self.changed.set()
-            case ["stopped"]:
-                self.stopped = True
-            case ["continued"]:
-                self.stopped = False
-            case ["hurry"]:
-                self._on_hurry()
-
-
-def _wait_for_end(pid: int) -> None:
-    """Returns when a process that is not our child is gone."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except OSError:  # before Linux 5.3
-        while Path(f"/proc/{pid}").exists():
-            time.sleep(0.5)
-        return
-    import select
-
-    waiting = select.poll()
-    waiting.register(descriptor, select.POLLIN)
-    waiting.poll()
-    os.close(descriptor)
-
-
-def bear_witness(descriptor: int) -> None:
-    """Takes the signals sent to us by processes and tells the launcher, on a thread of its own."""
-    taken = signal.pthread_sigmask(signal.SIG_BLOCK, ()) - {signal.SIGCHLD}
-
-    def watch() -> None:
-        while True:
-            info = signal.sigwaitinfo(taken)
-            if info.si_code <= 0:  # of a process; the terminal's need no witness
-                line = f"{info.si_signo} {info.si_pid} {time.monotonic()}\n"
-                with contextlib.suppress(OSError):
-                    os.write(descriptor, line.encode())
-
-    os.set_blocking(descriptor, False)
-    threading.Thread(target=watch, name="witness", daemon=True).start()
 
 
 @dataclass
@@ -256,20 +158,23 @@ class Agent:
             if self._ingest:
                 self._ingest.poll(self.clock.now_ns())
         with self.log.fence("storage"):
-            self.flush()
+            if self.flush() and self._ingest:
+                self._ingest.keep_positions(self.folder / SPOOL_POSITIONS)
         if self.control.stopped:
             with self.log.fence("launcher"):
                 self._wake_launcher()
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
         """Stores what is buffered; trouble goes into the log once until it is over."""
-        if self.writer.flush():
+        stored = self.writer.flush()
+        if stored:
             if self._wrote_trouble:
                 self.log.write("storage works again")
             self._wrote_trouble = False
         elif not self._wrote_trouble:
             self._wrote_trouble = True
             self.log.write(f"storage: {self.writer.trouble}; going on in memory")
+        return stored
 
     def _wake_launcher(self) -> None:
         """The launcher stopped with the job. Continued alone, the job cannot wake it; we do."""
@@ -331,7 +236,8 @@ class Agent:
             self.log.write(f"storage: {trouble}; the last rows are lost")
             say(f"the recording in {self.folder} is incomplete: {trouble}")
         else:
-            (self.folder / RUN_SETTINGS).unlink(missing_ok=True)
+            for name in (RUN_SETTINGS, SPOOL_POSITIONS):
+                (self.folder / name).unlink(missing_ok=True)
             shutil.rmtree(self.folder / library.SPOOL, ignore_errors=True)
         return 0
 

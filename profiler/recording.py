@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from ..storage import library
 from .collectors import Context
 from .collectors.runner import Runner, start
 from .ingest import Ingest
+from .launch import SPOOL_POSITIONS
 from .spool import SpoolReader
 from .tree import JobTree
 
@@ -36,9 +38,10 @@ def start_collectors(agent: Agent, ingest: Ingest | None) -> Runner:
 def start_ingest(agent: Agent) -> Ingest:
     """The spool's reader with the job's process tree; after a restart from where it was."""
     with agent.writer.reader() as reader:
-        kept = reader.rows("SELECT value FROM meta WHERE key = 'spool_positions'")
         first_steps = dict(reader.rows("SELECT pid, max(step) + 1 FROM step GROUP BY pid"))
-    positions = json.loads(kept[0][0]) if kept else {}
+    positions: dict[str, int] = {}
+    with contextlib.suppress(OSError, ValueError):
+        positions = json.loads((agent.folder / SPOOL_POSITIONS).read_text())
     return Ingest(
         SpoolReader(agent.folder / library.SPOOL, clock=agent.clock, positions=positions),
         JobTree(agent.job),
