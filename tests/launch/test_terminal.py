@@ -139,16 +139,16 @@ def test_a_job_continued_alone_wakes_the_launcher(bench: Bench) -> None:
 
 @pytest.mark.parametrize("presses", [1, 2])
 def test_ctrl_c_after_the_job_ends_the_finishing_agent(bench: Bench, presses: int) -> None:
-    """The agent is held up by a reader's endless query."""
     script = bench.script("print('ready', flush=True)\ninput()\nprint('over', flush=True)\n")
     child = bench.terminal("run", sys.executable, script)
     child.expect("ready")
-    agent = bench.agent_of(child.pid, wait_until(lambda: _python(child.pid, script), "the job"))
+    job = wait_until(lambda: _python(child.pid, script), "the job")
+    agent = bench.agent_of(child.pid, job)
     wait_until(lambda: bench.recorded and (bench.recorded[0] / "agent.sock").exists(), "the agent")
     os.kill(agent, signal.SIGSTOP)  # as hung as can be
     child.sendline("")
     child.expect("over")
-    wait_until(lambda: _python(child.pid, script) is None, "the job is gone")
+    wait_until(lambda: state(job) is None, "the job is reaped")
     for _ in range(presses):
         child.sendintr()
     assert ended(child) == 0
