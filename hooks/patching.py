@@ -24,6 +24,7 @@ class Inside(_local):
     logging = False
     collective = False
     syncing = False
+    stepping = False
 
 
 inside = Inside()
@@ -37,11 +38,20 @@ class Hook:
         self.off = False
         self._replaced: "list[tuple[Any, str, Any, Any, bool]]" = []
 
-    def wrap(self, owner: "Any", name: str, make: "Callable[[Any], Any]") -> None:
-        """Replaces `owner.name` by `make(original)`, dressed up as the original."""
+    def wrap(
+        self, owner: "Any", name: str, make: "Callable[[Any], Any]", inline: bool = False
+    ) -> None:
+        """Replaces `owner.name` by `make(original)`, dressed up as the original.
+
+        `inline`: torch.compile is to go on with the original. Not for what it knows by identity
+        (autograd, collectives), nor for methods, which it would then call without self.
+        """
         original = getattr(owner, name, None)
         if original is not None:
-            self.replace(owner, name, dress(make(original), original))
+            ours = dress(make(original), original)
+            if inline:
+                ours._torchdynamo_inline = original
+            self.replace(owner, name, ours)
 
     def replace(self, owner: "Any", name: str, ours: "Any") -> None:
         """Replaces `owner.name` by `ours`."""

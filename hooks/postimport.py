@@ -24,6 +24,7 @@ class Finder:
         self.folder = folder
         self.loader = loader
         self.watched: "dict[str, list[Callable[[Any], None]]]" = {}
+        self.before: "dict[str, Callable[[], None]]" = {}
 
     def watch(self, name: str, after: "Callable[[Any], None]") -> None:
         """Calls `after(module)` once `name` is imported; now, when it is there already."""
@@ -32,6 +33,10 @@ class Finder:
             after(module)
         else:
             self.watched.setdefault(name, []).append(after)
+
+    def prepare(self, name: str, before: "Callable[[], None]") -> None:
+        """Calls `before()` when a watched module is about to run; it must not raise."""
+        self.before[name] = before
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name in self.watched:
@@ -66,6 +71,9 @@ class Finder:
 
         def exec_module(module: "Any") -> None:
             del loader.exec_module
+            before = self.before.get(name)
+            if before is not None:
+                before()
             loader.exec_module(module)
             for after in self.watched.pop(name, ()):
                 after(module)

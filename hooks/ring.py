@@ -45,6 +45,11 @@ def control() -> int:
     return word
 
 
+def is_open() -> bool:
+    """Whether this process has a ring already."""
+    return _buffer is not None
+
+
 def reset() -> None:
     """In a forked child: forget the parent's ring."""
     global emit, home, _buffer

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 HOOKS = (
     ("torch.nn.modules.module", "modules", "install"),
     ("torch._dynamo", "modules", "install_dynamo"),
+    ("torch.jit._recursive", "modules", "install_script"),
     ("torch.utils.data.dataloader", "loader", "install"),
     ("torchdata.stateful_dataloader.stateful_dataloader", "loader", "install_stateful"),
     ("torch.autograd", "training", "install_backward"),

@@ -20,7 +20,7 @@ def _collected(phase: str, info: "dict[str, int]") -> None:
     now = ring.clock()
     if phase == "start":
         _start = now
-    elif _start and now - _start >= SHORTEST_NS:
+    elif _start and now - _start >= SHORTEST_NS and ring.is_open():
         try:
             ring.emit(_start, now, ring.meta(wire.GC, info["generation"]))
         except Exception:

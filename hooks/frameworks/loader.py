@@ -25,7 +25,7 @@ RAISED = wire.F_RAISED << FLAG
 LOADER = "_accelprof_loader"  # attribute of an iterator; it cannot be pickled anyway
 
 _loaders = 0
-_ends: "list[Any]" = []  # called after each wait: modules.py looks for new roots there
+ends: "list[Any]" = []  # called after each wait: modules.py looks for new roots there
 _samples: "dict[int, int]" = {}  # per loader, of its last batch
 
 
@@ -142,7 +142,7 @@ def _wrote(start: int, meta: int, cpu: int) -> None:
     try:
         spent = min((cpu_clock() - cpu) // 1000, wire.VALUE_MAX)
         ring.emit(start, clock(), meta | spent << VALUE)
-        for end in _ends:
+        for end in ends:
             end()
     except Exception as error:
         waits.fail(error)

@@ -48,6 +48,6 @@ def install_mlflow(module: "Any") -> None:
     mlflow = sys.modules["mlflow"]
     for name in MLFLOW:
         original = getattr(module, name, None)
-        hook.wrap(module, name, make)
+        hook.wrap(module, name, make, inline=True)
         if original is not None and getattr(mlflow, name, None) is original:
             hook.replace(mlflow, name, getattr(module, name))

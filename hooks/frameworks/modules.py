@@ -11,7 +11,7 @@ may show up, and for a bounded number of times (`_budget`).
 import sys
 import weakref
 
-from .. import capture, ring, wire
+from .. import capture, postimport, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, inside, undress, user_frame
 from . import loader
@@ -46,13 +46,44 @@ def install(module: "Any") -> None:
     _module, _original = module.Module, module.Module.__dict__["__call__"]
     _grad_enabled = sys.modules["torch"].is_grad_enabled
     dress(_discover, _original)
-    loader._ends.append(arm)
+    loader.ends.append(arm)
+    postimport.finder.prepare("torch._dynamo", disarm)  # it keeps the class's call as it finds it
     arm()
 
 
 def install_dynamo(module: "Any") -> None:
-    """torch._dynamo: a class that is armed must never be what gets traced."""
-    module.callback.on_compile_start(lambda _: disarm())
+    """torch._dynamo: what gets traced is never a class that is armed."""
+    global _budget
+    handler = getattr(sys.modules.get("torch._dynamo.callback"), "CompilationCallbackHandler", None)
+    if hasattr(handler, "run_start_callbacks"):
+        # Not on_compile_start(): torch._dynamo.reset() forgets what was registered
+        hook.wrap(handler, "run_start_callbacks", _disarming)
+        arm()
+    else:
+        _budget = 0
+        disarm()
+
+
+def install_script(module: "Any") -> None:
+    """torch.jit._recursive: torch.jit.script types every attribute, and knows no type of ours."""
+    hook.wrap(module, "infer_concrete_type_builder", _bare)
+
+
+def _bare(original: "Any") -> "Any":
+    def infer_concrete_type_builder(nn_module: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+        if isinstance(nn_module.__dict__.get(KEY), RootCall):
+            del nn_module.__dict__[KEY]
+        return original(nn_module, *args, **kwargs)
+
+    return infer_concrete_type_builder
+
+
+def _disarming(original: "Any") -> "Any":
+    def run_start_callbacks(*args: "Any", **kwargs: "Any") -> "Any":
+        disarm()
+        return original(*args, **kwargs)
+
+    return run_start_callbacks
 
 
 def arm() -> None:

@@ -18,7 +18,7 @@ def install_save(module: "Any") -> None:
     """torch.serialization, where torch.save comes from"""
     torch = sys.modules["torch"]
     same = torch.save is module.save
-    hook.wrap(module, "save", _saving)
+    hook.wrap(module, "save", _saving, inline=True)
     if same:
         hook.replace(torch, "save", module.save)
 
@@ -27,7 +27,7 @@ def install_distributed(module: "Any") -> None:
     """torch.distributed.checkpoint"""
     for name in ("save", "async_save", "save_state_dict"):
         defined = sys.modules.get(getattr(getattr(module, name, None), "__module__", ""))
-        hook.wrap(module, name, _saving)
+        hook.wrap(module, name, _saving, inline=True)
         if defined is not None and defined is not module and hasattr(defined, name):
             hook.replace(defined, name, getattr(module, name))
 
@@ -35,7 +35,7 @@ def install_distributed(module: "Any") -> None:
 def install_safetensors(module: "Any") -> None:
     """safetensors.torch"""
     for name in ("save_file", "save_model"):
-        hook.wrap(module, name, _saving)
+        hook.wrap(module, name, _saving, inline=True)
 
 
 def install_sync(module: "Any") -> None:

@@ -4,7 +4,7 @@ import weakref
 
 from .. import capture, ring, wire
 from ..facts import fact
-from ..patching import Hook, inside, undress
+from ..patching import Hook, dress, inside, undress
 from . import modules
 
 TYPE_CHECKING = False
@@ -48,29 +48,64 @@ def _backward(original: "Any") -> "Any":
 
 
 def install_optimizer(module: "Any") -> None:
-    """torch.optim.optimizer; its own hooks run around every optimizer's step."""
-    module.register_optimizer_step_pre_hook(_before)
-    module.register_optimizer_step_post_hook(_after)
+    """torch.optim.optimizer: each class's `step` is wrapped where torch itself wraps it.
+
+    Not torch's global step hooks: they run inside of what torch.compile traces.
+    """
+    optimizers.wrap(module.Optimizer, "_patch_step_function", _patching)
 
 
-_started: "dict[int, int]" = {}
+def _patching(original: "Any") -> "Any":
+    def _patch_step_function(self: "Any") -> None:
+        original(self)
+        try:
+            step = type(self).step
+            if not isinstance(step.__dict__.get(MARK), _Mark) and not optimizers.off:
+                ours = dress(_step(step), step)
+                setattr(ours, MARK, _Mark())
+                ours._torchdynamo_disable = True  # torch.compile calls it, and traces what it calls
+                optimizers.replace(type(self), "step", ours)
+        except Exception as error:
+            optimizers.fail(error)
+
+    return _patch_step_function
+
+
+class _Mark:
+    """On a `step` of ours."""
+
+
+MARK = "_accelprof"
 _known: "dict[int, tuple[int, Any]]" = {}  # id: its number, a weak reference that forgets it
 _count = 0
 
 
-def _before(optimizer: "Any", args: "Any", kwargs: "Any") -> None:
-    _started[id(optimizer)] = clock()
+def _step(original: "Any") -> "Any":
+    def step(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+        outermost, meta = not inside.stepping, wire.OPTIMIZER
+        inside.stepping = True
+        start = clock()
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            meta |= RAISED
+            undress(error)
+            raise
+        finally:
+            if outermost:
+                inside.stepping = False
+                if not optimizers.off:
+                    _stepped(self, start, meta)
+
+    return step
 
 
-def _after(optimizer: "Any", args: "Any", kwargs: "Any") -> None:
+def _stepped(optimizer: "Any", start: int, meta: int) -> None:
     end = clock()
-    start = _started.pop(id(optimizer), None)
-    if start is None or optimizers.off:
-        return
     try:
         known = _known.get(id(optimizer))
         ident = known[0] if known is not None else _number(optimizer)
-        ring.emit(start, end, wire.OPTIMIZER | ident << wire.IDENT_SHIFT)
+        ring.emit(start, end, meta | ident << wire.IDENT_SHIFT)
         modules.stepped(known is None)
         if ident == 1:
             capture.tick()
