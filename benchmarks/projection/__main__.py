@@ -6,7 +6,10 @@ from pathlib import Path
 if not __package__:  # run as a folder: make it a package, so that its modules import each other
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from projection.score import main
+try:
+    from projection.score import main
+except ImportError as error:
+    raise SystemExit(f"projection: {error}; install accelprof[projection]") from None
 
 if __name__ == "__main__":
     raise SystemExit(main())

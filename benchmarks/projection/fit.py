@@ -28,7 +28,7 @@ BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     ("efficiency", "depth"): (2.0, 200.0),
     ("efficiency", "width"): (1.0, 50.0),
     ("power", "nm12"): (0.25e12, 0.8e12),
-    ("power", "nm4"): (0.5e12, 1.6e12),
+    ("power", "nm4"): (0.5e12, 1.2e12),
     ("power", "vector_cost"): (3.0, 10.0),
     ("overhead", "kernel_s"): (1e-6, 8e-6),
     ("overhead", "eager_s"): (10e-6, 60e-6),

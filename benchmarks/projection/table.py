@@ -12,6 +12,7 @@ from pathlib import Path
 from accelprof.profiler.accelerators.catalogue import Accelerator, catalogue
 
 PER_ITEM = {"images/s", "sequences/s", "samples/s"}
+PER_TOKEN = {"tokens/s", "tokens/s/device"}
 PER_TIME = {"ms/batch": 1e-3, "s/batch": 1.0}
 
 
@@ -52,7 +53,17 @@ class Row:
             return self.value * PER_TIME[self.unit]
         if self.unit in PER_ITEM:
             return self.batch * self.count / self.value
+        if self.unit in PER_TOKEN:
+            return self._token_step_s()
         return None
+
+    def _token_step_s(self) -> float | None:
+        """Training and encoding take whole sequences: "seq2048". Generation takes other steps."""
+        length = re.fullmatch(r"seq(\d+)", self.shape)
+        if length is None:
+            return None
+        devices = 1 if self.unit.endswith("/device") else self.count
+        return self.batch * int(length[1]) * devices / self.value
 
 
 def read(path: Path) -> tuple[list[Row], int]:
@@ -104,6 +115,6 @@ def _cards() -> dict[str, Accelerator]:
 
 def accelerator(name: str) -> Accelerator | None:
     """The card that a table calls so, from the catalogue or the table of further cards."""
-    cards, wanted = _cards(), _plain(name)
+    cards = _cards()
     # the tables add the memory size where the catalogue has one variant only (gb200-186)
-    return cards.get(wanted) or cards.get(re.sub(r"(?<=\D)\d{2,3}$", "", wanted))
+    return cards.get(_plain(name)) or cards.get(_plain(re.sub(r"-\d{2,3}$", "", name)))

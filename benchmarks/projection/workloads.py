@@ -42,6 +42,11 @@ DECODERS = {
     "gpt2": (768, 12, 12, 50257), "gpt2-small": (768, 12, 12, 50257),
     "gpt2-medium": (1024, 24, 16, 50257), "gpt2-large": (1280, 36, 20, 50257),
     "gpt2-xl": (1600, 48, 25, 50257), "distilgpt2": (768, 6, 12, 50257),
+    # MPT: the same block with other position codes
+    "mpt-125m": (768, 12, 12, 50368), "mpt-1b": (2048, 24, 16, 50368),
+    "mpt-3b": (2560, 32, 20, 50368), "mpt-7b": (4096, 32, 32, 50368),
+    "mpt-13b": (5120, 40, 40, 50368), "mpt-30b": (7168, 48, 56, 50368),
+    "mpt-70b": (8192, 80, 64, 50368),
 }  # fmt: skip
 DTYPES = {
     "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16,
@@ -165,7 +170,9 @@ def _decoder(name: str) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     hidden, layers, heads, vocabulary = DECODERS[name]
-    config = GPT2Config(n_embd=hidden, n_layer=layers, n_head=heads, vocab_size=vocabulary)
+    config = GPT2Config(
+        n_embd=hidden, n_layer=layers, n_head=heads, vocab_size=vocabulary, n_positions=1 << 17
+    )  # fmt: skip
     config._attn_implementation = "sdpa"
     config.use_cache = False
     return GPT2LMHeadModel(config)

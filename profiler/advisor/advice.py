@@ -18,6 +18,8 @@ from .projection import Projected, project
 
 SMALL_GAIN = 0.10  # a step time saved of less than this is no reason to move
 IDLE_POWER = 0.35  # of the TDP that a waiting accelerator draws
+SAME = 1.05  # times within this are the same for a decision
+WORTH_LESS = 0.9  # a price under this share of today's is worth a word
 # What no accelerator shortens, as far as it was seen; `other` may be anything, so it is not here
 STAYS = ("input", "host", "checkpoint", "logging", "evaluation")
 
@@ -253,7 +255,7 @@ def _helps_not(basis: Basis, rows: list[Candidate], limit: float | None) -> bool
 
 def _headline(basis: Basis, rows: list[Candidate], limit: float | None, helps_not: bool) -> str:
     if helps_not:
-        return _no_help(basis, limit)
+        return _no_help(basis, limit) + _cheaper(rows)
     if not basis.operators:
         return (
             "Nothing can be projected: this run has no captured operators "
@@ -279,6 +281,18 @@ def _no_help(basis: Basis, limit: float | None) -> str:
         f"A faster accelerator would not help: {share:.0%} of each step {what}{first}; even an "
         f"infinitely fast one saves {most}, and costs more an hour."
     )
+
+
+def _cheaper(rows: list[Candidate]) -> str:
+    """Names what does the same work in the same time for less, when there is such a one."""
+    now = next((r for r in rows if r.current and r.usd_per_hour), None)
+    if now is None or now.step_ms is None:
+        return ""
+    same = [r for r in rows if r.rank_cost and _per_sample(r) <= SAME * _per_sample(now)]
+    best = min(same, key=_cost, default=now)
+    if best is now or _cost(best) > WORTH_LESS * _cost(now):
+        return ""
+    return f" {best.name} does the same for {_cost(best) / _cost(now):.0%} of the price."
 
 
 def _none_left(rows: list[Candidate]) -> str:

@@ -52,7 +52,7 @@ class Need:
 
 def need(basis: Basis) -> Need | None:
     """None when the run does not tell its parameters or its activations."""
-    if basis.parameters is None:
+    if not basis.parameters:
         return None
     weights = float(basis.parameter_bytes or basis.parameters * 4)
     fixed = weights + CONTEXT_BYTES

@@ -87,25 +87,28 @@ def record(
     parameters: int = 100_000_000,
     peak_bytes: int | None = 20 << 30,
     samples: int | None = 32,
+    trains: bool = True,
+    host_ms: float = 0.0,
 ) -> Recorded:
     """STEPS steady steps of wait and work; `card` None: a CPU that did the work itself."""
     run = Recorded(path)
     step_ms = work_ms + wait_ms
+    kind = "train" if trains else "inference"
     run.add("process", [{
         "process": "10-a", "pid": 10, "role": "main", "rank": 0, "hooks": "loaded", "spans": 100,
-        "spans_lost": 0, "facts": json.dumps(_facts(workers, parameters)),
+        "spans_lost": 0, "facts": json.dumps(_facts(workers, parameters, trains)),
     }])  # fmt: skip
     run.add("step", [
         {
             "pid": 10, "rank": 0, "step": n, "t_ns": T0 + int(n * step_ms * MS),
-            "duration_ns": int(step_ms * MS), "kind": "train", "data_wait_ns": int(wait_ms * MS),
+            "duration_ns": int(step_ms * MS), "kind": kind, "data_wait_ns": int(wait_ms * MS),
             "iterator_ns": 0, "h2d_ns": 0, "forward_ns": int(0.3 * work_ms * MS),
             "backward_ns": int(0.6 * work_ms * MS), "optimizer_ns": int(0.1 * work_ms * MS),
             "samples": samples, "micro_batches": 1, "first_of_epoch": n == 0, "captured": False,
         }
         for n in range(STEPS)
     ])  # fmt: skip
-    _machine(run, card, step_ms, work_ms / step_ms, peak_bytes)
+    _machine(run, card, step_ms, (work_ms - host_ms) / step_ms, peak_bytes)
     run.add("op", [_captured(row, work_ms) for row in ops])
     if workers:
         run.add("worker_batch", [
@@ -122,10 +125,11 @@ def _captured(row: dict[str, Any], work_ms: float) -> dict[str, Any]:
     return common | row
 
 
-def _facts(workers: int, parameters: int) -> list[dict[str, Any]]:
+def _facts(workers: int, parameters: int, trains: bool) -> list[dict[str, Any]]:
+    optimizer = {"k": "optimizer", "id": 1, "name": "AdamW", "parameters": parameters}
     return [
         {"k": "loader", "id": 1, "num_workers": workers, "batch_size": 32, "length": STEPS},
-        {"k": "optimizer", "id": 1, "name": "AdamW", "parameters": parameters},
+        *([optimizer] if trains else []),
         {"k": "root", "id": 1, "name": "Net", "parameters": parameters, "bytes": 4 * parameters},
     ]
 
