@@ -118,7 +118,7 @@ def measure(python: str, threads: int | None = None, *, quick: bool = True) -> C
     size, notes = _array_bytes(quick, found["llc_bytes"])
     before = _Load.now()
     options = {
-        "threads": threads or found["cpus_usable"] or 1,
+        "threads": threads,  # None: torch's own choice, as in the job
         "budget_s": QUICK_S if quick else FULL_S,
         "memory_bytes": size,
     }

@@ -33,9 +33,9 @@ def calibrate(
     print("accelprof: measuring; leave the machine alone meanwhile", file=sys.stderr)
     found = calibration.measure(interpreter, threads, quick=quick)
     for torch in (found.torch, None):
-        calibration.save(
-            found, calibration.cache_path(library.home(), interpreter, torch, found.threads)
-        )
+        for count in {threads, found.threads}:
+            path = calibration.cache_path(library.home(), interpreter, torch, count)
+            calibration.save(found, path)
     if json:
         print(msgspec.json.encode(found).decode())
         return

@@ -10,6 +10,7 @@ from .text import duration, many
 
 USEFUL_GAIN = 1.1  # below this more workers are not worth a line of code
 MOST_WORKERS = 64
+NO_CORE = 0.2  # free cores under which there is none
 LEAST_CORES = 0.5  # the job gets some of the CPU however many others want it
 
 
@@ -34,14 +35,18 @@ class Capacity:
     def helps(self) -> bool:
         return self.gain >= USEFUL_GAIN
 
-    @property
-    def waits(self) -> bool:
-        """The batch is waited for rather than computed."""
-        return self.batch_cpu_s is not None and self.batch_cpu_s < WAITING * self.batch_s
-
 
 # CPU time under this part of a batch's wall time: it waits (decode measured 1.0, storage 0.2)
 WAITING = 0.4
+# On a crowded machine a worker also waits for a core. So little CPU that ten runnable threads a
+# core would be needed to stretch it that far is waiting all the same.
+FULL_CPU, CERTAINLY_WAITS = 0.85, 0.1
+
+
+def waits(view: RunView, cpu_s: float, wall_s: float) -> bool:
+    """Whether this work waits for something other than a core."""
+    crowded = (view.host.cpu_share or 0.0) >= FULL_CPU
+    return cpu_s < (CERTAINLY_WAITS if crowded else WAITING) * wall_s
 
 
 def capacity(view: RunView) -> Capacity | None:
@@ -67,6 +72,12 @@ def capacity(view: RunView) -> Capacity | None:
         free = max(0.0, cpus - own - others)
     elif cpus and cpu_s is not None:
         best_s = max(work_s, cpu_s / cpus)
+    if (
+        free is not None
+        and free < NO_CORE
+        and not (cpu_s is not None and waits(view, cpu_s, batch_s))
+    ):
+        best_s = step_s
     best_s = min(best_s, step_s)
     wanted = min(MOST_WORKERS, max(1, math.ceil(batch_s / best_s * 1.05)))
     return Capacity(batch_s, cpu_s, work_s, step_s, best_s, wanted, free, cpus)

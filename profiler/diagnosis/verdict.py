@@ -27,6 +27,7 @@ LEAST_MARGIN = 0.02  # less is no difference worth a verdict
 NOISE_TIMES = 2.0  # standard errors below which a margin is noise
 STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
 COVERED = 0.7  # of captured operator time with known work
+DISTURBED_MARGIN = 0.5  # that ceilings measured beside other work may be wrong by
 CROWDED = 0.25  # of the usable cores: others slow the job, and not all of its parts alike
 CAPTURE_COST = 0.5  # of the captured step, from which its split is only roughly right
 SPLIT = ("compute", "memory", "host")
@@ -234,7 +235,10 @@ def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _
         doubts.add("medium", f"the capture itself cost {percent(split.overhead)} of its step")
     for note in view.ceilings.notes if view.ceilings is not None else ():
         if "other processes" in note:
-            doubts.add("medium", f"while the ceilings were measured, {note}")
+            doubts.add(
+                "low" if other in SPLIT and margin < DISTURBED_MARGIN else "medium",
+                f"while the ceilings were measured, {note}",
+            )
         elif "cache" in note and name == "memory":
             doubts.texts.append(note)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from ...report import Finding
-from ..capacity import WAITING, Capacity, advice, capacity
+from ..capacity import WAITING, Capacity, advice, capacity, waits
 from ..model import Clear, Judgement, RunView, Undecidable
 from .common import WORTH, finding, hot_places, input_facts
 
 
 def _idle(view: RunView) -> bool | None:
     """Whether the training thread waits without CPU while it makes a batch; None: not known."""
-    waits = sum(s.data_wait_ns or 0 for s in view.steady.steps if s.data_wait_cpu_ns is not None)
-    if waits:
-        return sum(s.data_wait_cpu_ns or 0 for s in view.steady.steps) < WAITING * waits
+    wall = sum(s.data_wait_ns or 0 for s in view.steady.steps if s.data_wait_cpu_ns is not None)
+    if wall:
+        return waits(view, sum(s.data_wait_cpu_ns or 0 for s in view.steady.steps), wall)
     if view.workers is not None and view.workers.cpu_s is not None:
-        return view.workers.cpu_s < WAITING * view.workers.fetch_s
+        return waits(view, view.workers.cpu_s, view.workers.fetch_s)
     if view.input_by_stacks > 0 and view.job.main_cpu_cores is not None:
         return view.job.main_cpu_cores < WAITING
     return None

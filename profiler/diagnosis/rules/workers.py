@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from ..capacity import Capacity, advice, capacity
+from ..capacity import Capacity, advice, capacity, waits
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
 from .common import WORTH, finding, input_facts
-
-# Above this the CPUs are full, and a worker's wait is for a core rather than for storage.
-FULL_CPU = 0.85
-# So little CPU that even a crowded machine would have given it at once: ten runnable threads a core
-# would be needed to stretch it.
-CERTAINLY_WAITS = 0.1
-
-
-def _waits(view: RunView, room: Capacity) -> bool:
-    """Whether workers wait for something other than a core."""
-    crowded = (view.host.cpu_share or 0.0) >= FULL_CPU
-    if crowded and room.batch_cpu_s is not None:
-        return room.batch_cpu_s < CERTAINLY_WAITS * room.batch_s
-    return room.waits
 
 
 def _room(view: RunView) -> Capacity | Judgement:
@@ -39,7 +25,7 @@ def storage(view: RunView) -> Judgement:
         return room
     if room.batch_cpu_s is None:
         return Undecidable("CPU time of the workers")
-    if not _waits(view, room):
+    if not waits(view, room.batch_cpu_s, room.batch_s):
         return Clear()
     assert view.workers is not None
     facts = input_facts(view)
@@ -89,7 +75,7 @@ def decode(view: RunView) -> Judgement:
         return room
     if room.batch_cpu_s is None:
         return Undecidable("CPU time of the workers")
-    if _waits(view, room):
+    if waits(view, room.batch_cpu_s, room.batch_s):
         return Clear()
     return finding(
         "decode-cpu", view.shares["input"], "Decoding and transforming samples takes the CPU",
