@@ -58,8 +58,8 @@ def test_a_new_size_reaches_the_job_once(bench: Bench) -> None:
 def test_ctrl_c_reaches_the_job_once_and_the_status_is_its_own(bench: Bench) -> None:
     script = bench.script(
         "import signal, time\n"
-        "print('ready', flush=True)\n"
         "try:\n"
+        "    print('ready', flush=True)\n"
         "    signal.pause()\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
