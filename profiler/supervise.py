@@ -20,7 +20,7 @@ from typing import Protocol
 from .launch import AgentProcess, warn
 
 # A delivery to a whole group takes microseconds, the agent's report of it up to 100 ms on a busy
-# machine (measured: 50 ms was too short 1 time in 12 with both cores taken).
+# machine: with both cores taken, 50 ms was seen to be too short.
 WITNESS_WAIT_S = 0.25
 WITNESS_KEEP_S = 1.0
 FINISH_LIMIT_S = 60.0  # the agent's work after the job's end: mostly 2 s, 12 with a calibration
