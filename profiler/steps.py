@@ -20,14 +20,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..hooks import wire
 from .accounting import PHASES, Accountant, Tally
 from .ring import Span
+from .step_rows import Row, Step, StepRows
 
-Row: TypeAlias = dict[str, Any]
 Mode: TypeAlias = Literal["unknown", "train", "backward", "inference", "marked"]
 
 KEPT_SPANS = 16_384  # of one step; beyond this the earlier ones are summed up
@@ -39,7 +38,6 @@ UNKNOWN_BACKWARDS = 200  # backwards without an optimizer until none is expected
 # trained on for long, unless this process has been seen fetching for its steps.
 REPEATS, REPEATS_FED = 20, 1000
 OTHER_THREAD_CALLS = 8  # calls on other threads alone until the training is taken to run there
-CAPTURE_NS = 300_000_000_000  # a capture that never says that it ended is over by then
 PAUSE_NS = 1_000_000_000  # what comes after such a pause does not belong to the last step
 
 _MAKERS = frozenset({wire.DATA_WAIT, wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
@@ -52,18 +50,6 @@ class Built(NamedTuple):
 
     steps: list[Row]
     worker_batches: list[Row]
-
-
-@dataclass
-class _Step:
-    """A step that ended and was not told yet."""
-
-    number: int
-    kind: str
-    start: int
-    end: int
-    tally: Tally
-    seen: frozenset[int]  # kinds of spans of the process up to its end
 
 
 class StepBuilder:
@@ -80,15 +66,14 @@ class StepBuilder:
         optimizer_known: bool = False,
         first_step: int = 0,
     ) -> None:
-        self.pid = pid
-        self.rank = rank
+        self._rows = StepRows(pid, rank)
         self.optimizer_known = optimizer_known
         self.mode: Mode = "unknown"
         self._out = Built([], [])
         self._accountant = Accountant()
         self._seen: frozenset[int] = frozenset()  # kinds so far
         self._number = first_step
-        self._held: _Step | None = None
+        self._held: Step | None = None
         # the step being made
         self._start: int | None = None  # where the last one ended
         self._spans: list[Span] = []
@@ -101,11 +86,6 @@ class StepBuilder:
         self._thread = 0  # F_OTHER_THREAD when the training runs there
         self._others: deque[Span] = deque(maxlen=2048)  # timeline spans of the other side
         self._other_calls = 0
-        self._sizes: dict[int, list[tuple[int, int]]] = {}  # loader: (from when, samples)
-        self._told_samples: list[tuple[int, int]] = []
-        self._gc: list[tuple[int, int]] = []
-        self._captures: list[tuple[int, int]] = []
-        self._capturing: int | None = None
         self._collates: dict[int, tuple[int, int]] = {}  # worker: start, ns
 
     def _reset(self) -> None:
@@ -116,6 +96,14 @@ class StepBuilder:
         self._forwards = 0
         self._waiting = False  # a batch was fetched and nothing used it yet
         self._fed = False  # a batch was fetched and used in training
+
+    @property
+    def rank(self) -> int | None:
+        return self._rows.rank
+
+    @rank.setter
+    def rank(self, rank: int | None) -> None:
+        self._rows.rank = rank
 
     @property
     def stepped(self) -> bool:
@@ -163,19 +151,19 @@ class StepBuilder:
             begun, ns = self._collates.get(ident, (start, 0))
             self._collates[ident] = (begun, ns + end - start)
         elif kind == wire.BATCH:
-            self._sizes.setdefault(ident, []).append((end, value))
+            self._rows.sizes.setdefault(ident, []).append((end, value))
         elif kind == wire.SAMPLES:
-            self._told_samples.append((end, value))
+            self._rows.told_samples.append((end, value))
         elif kind == wire.FSYNC:
             if self._saved and flags & wire.F_OTHER_THREAD == self._thread:
                 self._timeline((start, end, wire.CHECKPOINT, flags, 0, 0))
         elif kind == wire.GC:
             self._seen |= {kind}
-            self._gc.append((start, end))
+            self._rows.gc.append((start, end))
         elif kind == wire.STEP_MARK:
             self._mark(end)
         elif kind == wire.CAPTURE:
-            self._capture(start, end)
+            self._rows.capture(start, end)
 
     def _worker_batch(self, span: Span) -> None:
         start, end, _, _, ident, value = span
@@ -183,18 +171,9 @@ class StepBuilder:
         if begun < start:
             collate = None
         self._out.worker_batches.append({
-            "t_ns": start, "pid": self.pid, "worker": ident - 1, "fetch_ns": end - start,
+            "t_ns": start, "pid": self._rows.pid, "worker": ident - 1, "fetch_ns": end - start,
             "collate_ns": collate, "cpu_ns": value * 1000,
         })  # fmt: skip
-
-    def _capture(self, start: int, end: int) -> None:
-        """A record of no length: the capture starts; one with a length: that is what it took."""
-        if end == start:
-            self._capturing = start
-            return
-        begun = start if self._capturing is None else min(start, self._capturing)
-        self._captures.append((begun, end))
-        self._capturing = None
 
     def _other_thread(self, span: Span) -> None:
         """Kept aside, until it shows that all the work is done there."""
@@ -407,7 +386,7 @@ class StepBuilder:
             self._tell_held()
             if self._tally.phases.get("evaluation"):
                 self._seen |= {wire.EVALUATION}
-            self._held = _Step(self._number, kind, start, border, self._tally, self._seen)
+            self._held = Step(self._number, kind, start, border, self._tally, self._seen)
             self._number += 1
             self._start = border
         self._tally = Tally()
@@ -471,90 +450,13 @@ class StepBuilder:
     def _tell_held(self) -> None:
         step, self._held = self._held, None
         if step is not None:
-            self._out.steps.append(self._row(step))
-            self._forget(step.end)
-
-    def _row(self, step: _Step) -> Row:
-        tally, seen = step.tally, step.seen
-        row: Row = {
-            "pid": self.pid, "rank": self.rank, "step": step.number, "t_ns": step.start,
-            "duration_ns": step.end - step.start, "kind": step.kind,
-        }  # fmt: skip
-        for kind, name in PHASES.items():
-            row[f"{name}_ns"] = tally.phases.get(name, 0) if kind in seen else None
-        waits = wire.DATA_WAIT in seen
-        row["iterator_ns"] = tally.iterator if waits else None
-        row["data_wait_cpu_ns"] = tally.wait_cpu if waits else None
-        row["gc_ns"] = _overlap(self._gc, step.start, step.end) if wire.GC in seen else None
-        forward = wire.FORWARD in seen
-        row["pre_forward_ns"] = tally.pre_forward if forward else None
-        row["gap_ns"] = tally.gap if forward else tally.gap + tally.pre_forward
-        row["samples"] = self._samples(step)
-        row["micro_batches"] = _micro_batches(tally, step.kind)
-        row["first_of_epoch"] = tally.starts_epoch
-        row["captured"] = self._touches_capture(step.start, step.end)
-        return row
-
-    def _touches_capture(self, start: int, end: int) -> bool:
-        begun = self._capturing
-        if begun is not None and begun < end and start - begun < CAPTURE_NS:
-            return True
-        return any(low < end and high > start for low, high in self._captures)
-
-    def _samples(self, step: _Step) -> int | None:
-        told = [n for t, n in self._told_samples if step.start < t <= step.end]
-        if told:
-            return sum(told)
-        fetched = _fetched(step.tally.fetches, self._sizes, step.end)
-        if fetched is not None:
-            return fetched
-        tally = step.tally
-        by_calls = min(tally.samples.values(), default=None)
-        if by_calls and tally.optimizers and not tally.backwards:  # a closure, called many times
-            return None
-        return by_calls
-
-    def _forget(self, before: int) -> None:
-        """Drops what only concerned steps that were told."""
-        for sizes in self._sizes.values():
-            while len(sizes) > 1 and sizes[1][0] < before:
-                del sizes[0]
-        self._told_samples = [told for told in self._told_samples if told[0] > before]
-        self._gc = [pause for pause in self._gc if pause[1] > before]
-        self._captures = [capture for capture in self._captures if capture[1] > before]
+            self._out.steps.append(self._rows.row(step))
+            self._rows.forget(step.end)
 
 
 def _trains(span: Span) -> bool:
     training = wire.F_GRAD | wire.F_TRAINING
     return span[2] == wire.BACKWARD or (span[2] == wire.FORWARD and span[3] & training == training)
-
-
-def _fetched(
-    fetches: list[tuple[int, int]], sizes: dict[int, list[tuple[int, int]]], end: int
-) -> int | None:
-    """Samples of a step's batches; loaders that are read side by side count once."""
-    totals: dict[int, int] = {}
-    until: dict[int, int] = {}
-    for loader, start in reversed(fetches):
-        known = [n for t, n in sizes.get(loader, ()) if t <= until.get(loader, end)]
-        if not known:
-            return None
-        totals[loader] = totals.get(loader, 0) + known[-1]
-        until[loader] = start
-    return max(totals.values()) if totals else None
-
-
-def _micro_batches(tally: Tally, kind: str) -> int:
-    """Batches whose gradients one step sums up."""
-    by_loader: dict[int, int] = {}
-    for loader, _ in tally.fetches:
-        by_loader[loader] = by_loader.get(loader, 0) + 1
-    fetched = max(by_loader.values(), default=0)
-    if fetched:
-        return min(fetched, tally.backwards) if tally.backwards else fetched
-    if kind == "inference" or not tally.optimizers:
-        return 1
-    return max(1, tally.backwards // tally.optimizers)
 
 
 def _add(into: Tally, other: Tally) -> None:
@@ -563,7 +465,3 @@ def _add(into: Tally, other: Tally) -> None:
     into.iterator += other.iterator
     into.gap += other.gap + other.pre_forward
     into.wait_cpu += other.wait_cpu
-
-
-def _overlap(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:
-    return sum(max(0, min(high, end) - max(low, start)) for low, high in intervals)
