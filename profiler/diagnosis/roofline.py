@@ -152,7 +152,8 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
     total = corrected.total()
     if total <= 0:
         return None
-    known = sum(j.row.time_ns for j in judged if j.unknown == 0)
+    known = sum(j.row.time_ns for j in judged if j.unknown == 0 or j.efficiency is not None)
+    stalled = sum(j.unknown for j in judged if j.efficiency is not None)
     spent = sum(j.row.time_ns for j in judged)
     flops = [j.row.flops for j in judged if j.row.flops]
     # Views and wrappers are part of the price of an operator, not operators that do anything
@@ -165,6 +166,7 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         flops_per_step=sum(flops) / steps if flops else None, ops=_spots(judged),
         dtype=_main_dtype(judged), calls_per_step=real / steps,
         mean_op_us=spent / max(1, real) / 1e3, memory_ops=_families(judged),
+        stalled=stalled * 1e9 / spent if spent else 0.0,
     )  # fmt: skip
 
 

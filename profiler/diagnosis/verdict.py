@@ -297,6 +297,13 @@ def _unsplit(view: RunView) -> str:
     if view.ceilings is None:
         return f"{share} of the time is the step's own work, but this machine's ceilings are not " \
             "known: run `accelprof calibrate --python PYTHON`, then the job again."  # fmt: skip
+    if view.split is not None and view.split.stalled > view.split.unknown / 2:
+        crowd = view.others_cores
+        others = f" (other processes used {crowd:.1f} cores)" if crowd else ""
+        return (
+            f"{share} of the time is in operators that took over 50 times what memory and "
+            f"arithmetic need: their threads waited for cores{others}; a quieter machine can tell."
+        )
     return f"{share} of the time is in operators whose FLOPs and bytes are not known."
 
 
