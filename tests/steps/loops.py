@@ -133,7 +133,7 @@ def by_hand() -> None:
         loss(model, x, y).backward()
         with torch.no_grad():
             for p in model.parameters():
-                p -= 0.1 * p.grad
+                p.sub_(0.1 * p.grad)
                 p.grad = None
 
 
@@ -181,7 +181,7 @@ def checkpoint() -> None:
         optimizer.zero_grad()
         loss(model, x, y).backward()
         optimizer.step()
-        path = os.path.join(os.environ["ACCELPROF_SPOOL"], "model.pt")
+        path = os.environ["ACCELPROF_SPOOL"] + "/model.pt"
         torch.save(model.state_dict(), path)
         with open(path, "rb") as file:
             os.fsync(file.fileno())

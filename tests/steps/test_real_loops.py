@@ -1,4 +1,4 @@
-"""The real hooks in real torch loops, read back: as many steps as the author of a loop would say."""
+"""Real hooks in real torch loops, read back: as many steps as the author of a loop would say."""
 
 from __future__ import annotations
 
