@@ -24,11 +24,12 @@ def run(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the tracked files: building in place would leave its traces in the checkout."""
+    """A copy of the sources: building in place would leave its traces in the checkout."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")
     target = tmp_path_factory.mktemp("source")
-    listed = run("git", "ls-files", "-z", cwd=ROOT).stdout.split("\0")
+    fresh = ("--cached", "--others", "--exclude-standard")
+    listed = run("git", "ls-files", "-z", *fresh, cwd=ROOT).stdout.split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file():
             copy = target / name
