@@ -10,7 +10,7 @@ import os
 import sys
 
 from . import postimport
-from .patching import Hook
+from .patching import Hook, undress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,34 +47,48 @@ def _joined(own: bytes) -> bytes:
 
 
 def _putenv(original: "Any") -> "Any":
-    def putenv(name: "Any", value: "Any", /) -> None:
-        if os.fsencode(name) == NAME:
-            value = _joined(os.fsencode(value))
-        return original(name, value)
+    def putenv(*args: "Any") -> None:
+        try:
+            if os.fsencode(args[0]) == NAME:
+                args = (NAME, _joined(os.fsencode(args[1])), *args[2:])
+        except Exception:
+            pass  # wrong arguments: the original says so
+        return _called(original, args)
 
     return putenv
 
 
 def _unsetenv(original: "Any") -> "Any":
-    def unsetenv(name: "Any", /) -> None:
-        if os.fsencode(name) == NAME:
+    def unsetenv(*args: "Any") -> None:
+        if args == (NAME,) or args == (NAME.decode(),):
             return os.putenv.__wrapped__(NAME, _folder)  # type: ignore[attr-defined]
-        return original(name)
+        return _called(original, args)
 
     return unsetenv
 
 
 def _with_environment(original: "Any") -> "Any":
-    """For os.execve(path, args, env) and os.posix_spawn[p](path, args, env, **options)."""
+    """For os.execve(path, argv, env) and os.posix_spawn[p](path, argv, env, **options)."""
 
-    def call(path: "Any", args: "Any", env: "Any", **options: "Any") -> "Any":
+    def call(*args: "Any", **options: "Any") -> "Any":
         try:
-            env = _mapping(env)
-        except Exception as error:
-            hook.fail(error)
-        return original(path, args, env, **options)
+            if len(args) > 2:
+                args = (*args[:2], _mapping(args[2]), *args[3:])
+            elif "env" in options:
+                options["env"] = _mapping(options["env"])
+        except Exception:
+            pass  # wrong arguments: the original says so
+        return _called(original, args, options)
 
     return call
+
+
+def _called(original: "Any", args: "Any", options: "Any" = {}) -> "Any":
+    try:
+        return original(*args, **options)
+    except BaseException as error:
+        undress(error)
+        raise
 
 
 def _mapping(env: "Any") -> "Any":
@@ -90,9 +104,9 @@ def _fork_exec(original: "Any") -> "Any":
     def fork_exec(*args: "Any") -> "Any":
         try:
             args = (*args[:5], _listed(args[5]), *args[6:])
-        except Exception as error:
-            hook.fail(error)
-        return original(*args)
+        except Exception:
+            pass
+        return _called(original, args)
 
     return fork_exec
 

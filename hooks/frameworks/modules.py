@@ -171,8 +171,8 @@ class RootCall:
             root, call = caller, caller._call_impl  # the dictionary of a root was copied
             outermost = False
         else:
-            call = self.inner or root._call_impl  # type: ignore[union-attr]
-            outermost = not (inside.forward or inside.data or hook.off)
+            call = root._call_impl if self.inner is None else self.inner  # type: ignore[union-attr]
+            outermost = not (inside.forward or inside.backward or inside.data or hook.off)
         if not outermost:
             try:
                 return call(*args, **kwargs)
