@@ -18,7 +18,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("run", "Run a job with hooks and sampler; ends with a verdict."),
     ("top", "Live view of a running run, or replay of a finished one."),
     ("runs", "List recorded runs."),
-    ("report", "The report of a run: md, json, txt."),
+    ("report", "The report of a run: md, html, json, txt."),
     ("advise", "What other accelerators would do for a run: time, memory, cost."),
     ("sql", "Read-only SQL over a run."),
     ("devices", "The accelerators that are here, and what can be read of them."),

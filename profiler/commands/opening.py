@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...storage import library
 from ...storage.reader import RunReader, open_run
 from ..errors import UserError
 from ..report import Report
+
+if TYPE_CHECKING:
+    from ..diagnosis.model import RunView
 
 
 def opened(run: str) -> RunReader:
@@ -15,12 +20,18 @@ def opened(run: str) -> RunReader:
 
 def report_of(reader: RunReader) -> Report:
     """The report of an opened run. Raises `UserError` (3) when nothing was recorded."""
-    from ..diagnosis import diagnose
+    return examined(reader)[0]
+
+
+def examined(reader: RunReader) -> tuple[Report, RunView]:
+    """The report of an opened run and what it was judged from. As `report_of`."""
+    from ..diagnosis import examine
     from ..reports.content import settled
 
     if _empty(reader):
         raise UserError(f"{reader.folder.name}: nothing was recorded in this run", status=3)
-    return settled(diagnose(reader), live=reader.live)
+    report, view = examine(reader)
+    return settled(report, live=reader.live), view
 
 
 def _empty(reader: RunReader) -> bool:

@@ -8,17 +8,19 @@ from typing import Annotated
 
 import typer
 
+from ...storage.reader import RunReader
 from ..errors import UserError
 from ..reports import FORMATS
-from .opening import opened, report_of
+from .opening import examined, opened, report_of
 
-_SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt"}
+_SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt", ".htm": "html"}
 
 
 def report(
     run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
     format: Annotated[
-        str | None, typer.Option("--format", help="md, json or txt [default: by -o, else txt].")
+        str | None,
+        typer.Option("--format", help="md, html, json or txt [default: by -o, else txt]."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
@@ -31,11 +33,20 @@ def report(
     """
     chosen = _format(format, json, output)
     with opened(run) as reader:
-        text = FORMATS[chosen](report_of(reader))
+        text = _html(reader) if chosen == "html" else FORMATS[chosen](report_of(reader))
     if output is None:
         _print(text)
     else:
         _write(output, text)
+
+
+def _html(reader: RunReader) -> str:
+    """With charts of the run over time, which the other formats have no place for."""
+    from ..exports import series
+    from ..reports import html
+
+    found, view = examined(reader)
+    return html.render(found, series.read(reader, view))
 
 
 def _format(given: str | None, json: bool, output: Path | None) -> str:

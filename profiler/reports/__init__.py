@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..report import Report
-from . import json_, markdown, text
+from . import html, json_, markdown, text
 
 FORMATS: dict[str, Callable[[Report], str]] = {
     "md": markdown.render,
     "json": json_.render,
     "txt": text.render,
+    "html": html.render,
 }

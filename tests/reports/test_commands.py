@@ -57,7 +57,14 @@ def test_report_as_json(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "begin"), [("r.md", "**Input"), ("r.json", "{"), ("r.txt", "Input-"), ("R.MD", "**")]
+    ("name", "begin"),
+    [
+        ("r.md", "**Input"),
+        ("r.json", "{"),
+        ("r.txt", "Input-"),
+        ("R.MD", "**"),
+        ("r.html", "<!DOCTYPE html>"),
+    ],
 )
 def test_the_suffix_decides(home: Path, tmp_path: Path, name: str, begin: str) -> None:
     done = accelprof(home, "report", "last", "-o", str(tmp_path / name))
@@ -72,8 +79,8 @@ def test_the_format_outweighs_the_suffix(home: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_done_is_refused(home: Path, tmp_path: Path) -> None:
-    assert "'html'" in refused(accelprof(home, "report", "--format", "html"), 2)
-    assert "r.html" in refused(accelprof(home, "report", "-o", str(tmp_path / "r.html")), 2)
+    assert "'pdf'" in refused(accelprof(home, "report", "--format", "pdf"), 2)
+    assert "r.pdf" in refused(accelprof(home, "report", "-o", str(tmp_path / "r.pdf")), 2)
     refused(accelprof(home, "report", "-o", str(tmp_path / "r")), 2)
     refused(accelprof(home, "report", "--json", "--format", "md"), 2)
     refused(accelprof(home, "report", "-o", str(tmp_path / "none" / "r.md")), 2)
