@@ -85,7 +85,7 @@ def test_the_package_does_not_need_torch(wheel: Path) -> None:
 
 
 def test_the_console_script_and_the_module_are_the_same(installed: Path) -> None:
-    script, module = [installed / "accelprof"], [installed / "python", "-m", "accelprof"]
+    script, module = (installed / "accelprof",), (installed / "python", "-m", "accelprof")
     version = run(*script, "--version", cwd=installed).stdout
     assert version.startswith("accelprof ")
     assert run(*module, "--version", cwd=installed).stdout == version
