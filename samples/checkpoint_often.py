@@ -13,7 +13,7 @@ from torch import nn
 
 STEPS = int(os.environ.get("STEPS", "120"))
 EVERY = int(os.environ.get("EVERY", "4"))
-BATCH, LENGTH, VOCABULARY, WIDTH, TAGS = 16, 32, 40_000, 192, 16
+BATCH, LENGTH, VOCABULARY, WIDTH, TAGS = 8, 32, 40_000, 192, 16
 
 
 class Tagger(nn.Module):
@@ -23,11 +23,11 @@ class Tagger(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, WIDTH, sparse=True)
         self.layers = nn.Sequential(
-            nn.Conv1d(WIDTH, 2 * WIDTH, 5, padding=2),
+            nn.Conv1d(WIDTH, WIDTH, 5, padding=2),
             nn.ReLU(),
-            nn.Conv1d(2 * WIDTH, 2 * WIDTH, 5, padding=2),
+            nn.Conv1d(WIDTH, WIDTH, 5, padding=2),
             nn.ReLU(),
-            nn.Conv1d(2 * WIDTH, TAGS, 1),
+            nn.Conv1d(WIDTH, TAGS, 1),
         )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -46,6 +46,7 @@ def save(path: Path, step: int, **parts: nn.Module | torch.optim.Optimizer) -> N
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the model is too small to share between cores
     net = Tagger()
     rows = torch.optim.SparseAdam(net.embed.parameters())
     rest = torch.optim.Adam(net.layers.parameters())

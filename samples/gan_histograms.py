@@ -47,6 +47,7 @@ def write_histograms(file: TextIO, step: int, nets: dict[str, nn.Module]) -> Non
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the model is too small to share between cores
     generator, critic = network(LATENT, 8), network(8, 1)
     generator_opt = torch.optim.Adam(generator.parameters(), lr=1e-4)
     critic_opt = torch.optim.Adam(critic.parameters(), lr=1e-4)

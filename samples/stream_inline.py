@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "100"))
+STEPS = int(os.environ.get("STEPS", "400"))
 BATCH, SIDE = 32, 96
 
 
@@ -30,6 +30,7 @@ def batches(packed: list[bytes]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 
 def main() -> None:
     packed = recordings()
+    torch.set_num_threads(1)  # the model is too small to share between cores
     net = nn.Sequential(
         nn.Conv2d(1, 8, 5, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
         nn.Linear(128, 10),
