@@ -85,6 +85,12 @@ def _nvml(context: Context) -> Collector:
     return NvmlCollector(tree=context.pids, root=context.root)
 
 
+def _tpu(context: Context) -> Collector:
+    from .tpu import TpuCollector
+
+    return TpuCollector(pids=context.pids, root=context.root)
+
+
 def _stacks(context: Context) -> Collector | None:
     from .stacks import StackCollector
 
@@ -95,5 +101,6 @@ COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (
     _host,
     _processes,
     _nvml,
+    _tpu,
     _stacks,
 )
