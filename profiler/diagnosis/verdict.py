@@ -27,7 +27,6 @@ LEAST_MARGIN = 0.02  # less is no difference worth a verdict
 NOISE_TIMES = 2.0  # standard errors below which a margin is noise
 STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
 COVERED = 0.7  # of captured operator time with known work
-DISTURBED_MARGIN = 0.5  # that ceilings measured beside other work may be wrong by
 CROWDED = 0.25  # of the usable cores: others slow the job, and not all of its parts alike
 CAPTURE_COST = 0.5  # of the captured step, from which its split is only roughly right
 SPLIT = ("compute", "memory", "host")
@@ -200,9 +199,7 @@ def _doubts(
     if agree < STABLE_WINDOWS:
         cap: Confidence = "medium" if agree >= 0.5 else "low"
         doubts.add(cap, f"only {percent(agree)} of the windows say the same on their own")
-    crowd, cpus = view.others_cores, view.host.cpus
-    if crowd is not None and cpus and crowd > CROWDED * cpus:
-        doubts.add("medium", f"other processes used {crowd:.1f} of {cpus} cores meanwhile")
+    _crowd_doubts(view, name, other, doubts)
     if name in SPLIT:
         _split_doubts(view, name, other, margin, doubts)
     if name == "input" and view.input_by_stacks > view.shares["input"] / 2:
@@ -216,6 +213,16 @@ def _doubts(
     if lost and name == "host" and not view.has_capture:
         doubts.add("low", "forward and backward were not observed")
     return doubts
+
+
+def _crowd_doubts(view: RunView, name: str, other: str, doubts: _Doubts) -> None:
+    crowd, cpus = view.others_cores, view.host.cpus
+    if crowd is not None and cpus and crowd > CROWDED * cpus:
+        doubts.add("medium", f"other processes used {crowd:.1f} of {cpus} cores meanwhile")
+        # They stretch the step's own work at least this much, and waiting not at all
+        alone = view.shares[name] * (1.0 - min(1.0, crowd / cpus))
+        if name in SPLIT and other not in SPLIT and view.shares[other] > alone:
+            doubts.add("low", f"without them {NAMES[other]} would probably lead")
 
 
 def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _Doubts) -> None:
@@ -236,7 +243,7 @@ def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _
     for note in view.ceilings.notes if view.ceilings is not None else ():
         if "other processes" in note:
             doubts.add(
-                "low" if other in SPLIT and margin < DISTURBED_MARGIN else "medium",
+                "medium" if name == "host" else "low",
                 f"while the ceilings were measured, {note}",
             )
         elif "cache" in note and name == "memory":

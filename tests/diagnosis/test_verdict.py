@@ -216,3 +216,37 @@ def test_ten_thousand_steps_take_less_than_a_second() -> None:
     report = diagnose(run, now_ns=T0)
     assert report.time.steps == 9_999 - 0
     assert time.perf_counter() - started < 1.0
+
+
+def crowded(others: float) -> Run:
+    """Memory leads checkpoints 60 to 30 on two cores of which others used some."""
+    run = split_loop(PASS, forward=12.0, backward=14.0, optimizer=4.0, pre_forward=0.0,
+                     checkpoint=15.0, data_wait=0.0, total=45.0)  # fmt: skip
+    run.add("process_sample", (
+        {"t_ns": T0 + i * 100 * MS, "pid": 10, "cpu_cores": 1.9 - others, "rss_bytes": 1 << 28}
+        for i in range(25)
+    ))  # fmt: skip
+    return run.host(0.95)
+
+
+def test_a_crowded_machine_lowers_the_confidence() -> None:
+    quiet, some = (diagnose(crowded(n), now_ns=T0).verdict for n in (0.1, 1.5))
+    assert quiet.bottleneck == some.bottleneck == "memory-bound"
+    assert (quiet.confidence, some.confidence) == ("high", "low")
+    assert any("1.5 of 2 cores" in text for text in some.against)
+    assert any("saving checkpoints would probably lead" in text for text in some.against)
+
+
+def test_stalled_operators_are_not_memory() -> None:
+    """A call of 45 ms that needs 10 us waited for cores."""
+    run = split_loop(op("aten::mul", 45, flops=1e4, bytes=1e5), op("aten::mm", 1, flops=4e8,
+                     bytes=1e6))  # fmt: skip
+    found = diagnose(run, now_ns=T0).verdict
+    assert found.bottleneck == "inconclusive" and "waited for cores" in found.headline
+
+
+def test_a_starved_loader_is_not_slow_storage() -> None:
+    """The training process got a quarter of a core while it decoded: others had the rest."""
+    run = loop(data_wait=40.0, data_wait_cpu=10.0, forward=3.0, backward=4.0, optimizer=1.0)
+    run.fact("loader", id=1, num_workers=0, length=100).process().batches(59, 39.0, 10.0).host(1.0)
+    assert diagnose(run, now_ns=T0).verdict.cause == "loader-in-process"
