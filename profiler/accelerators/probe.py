@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Call = Callable[[], object]
@@ -88,10 +89,10 @@ def triad(torch: Any, total_bytes: int, seconds: float) -> float:
     count = total_bytes // 12
     a, b, c = torch.zeros(count), torch.ones(count), torch.ones(count)
     size = min(count, CHUNK_BYTES // 12)
-    calls = []
+    calls: list[Call] = []
     for at in range(0, count - size + 1, size):
         x, y, z = (t[at : at + size] for t in (a, b, c))
-        calls.append(lambda x=x, y=y, z=z: torch.add(y, z, alpha=3.0, out=x))
+        calls.append(partial(torch.add, y, z, alpha=3.0, out=x))
     return 12.0 * size / by_chunks(torch, calls, seconds)
 
 
@@ -100,10 +101,10 @@ def matvec(torch: Any, total_bytes: int, seconds: float) -> float:
     width = 4096
     rows = min(total_bytes, CHUNK_BYTES) // 4 // width
     x = torch.ones(1, width)
-    calls = []
+    calls: list[Call] = []
     for _ in range(max(1, total_bytes // (rows * width * 4))):
         weight = torch.ones(rows, width)
-        calls.append(lambda w=weight: torch.mm(x, w.t()))
+        calls.append(partial(torch.mm, x, weight.t()))
     return 4.0 * rows * width / by_chunks(torch, calls, seconds)
 
 
