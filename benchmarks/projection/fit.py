@@ -13,7 +13,8 @@ from collections import Counter
 
 from accelprof.profiler.advisor.curves import Parameters, parameters
 
-from .score import Built, Pair, Row, pairs_of, summary
+from .score import Built, Pair, pairs_of, summary
+from .table import Row
 
 # (section, parameter): lowest and highest value that still means what it says
 BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
