@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ..report import Report
-from .document import Block, Bullets, Cell, Code, Paragraph, Table
+from .document import Block, Bullets, Cell, Code, Document, Paragraph, Table
 from .plain import clean
 from .sections import document
 
@@ -20,7 +20,11 @@ _EDGES = re.compile(r"([\"']*)(.*?)([.,;:?\"']*)", re.DOTALL)
 
 def render(report: Report) -> str:
     """The report of a run as Markdown."""
-    found = document(report)
+    return write(document(report))
+
+
+def write(found: Document) -> str:
+    """Any document as Markdown."""
     lines = [f"**{found.verdict}**: {prose(found.headline)}", "", _block(found.run)]
     for section in found.sections:
         lines += ["", f"## {section.title}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..report import Report
-from .document import Block, Bullets, Cell, Code, Paragraph, Table
+from .document import Block, Bullets, Cell, Code, Document, Paragraph, Table
 from .plain import align, clean, width, wrap
 from .sections import document
 
@@ -16,7 +16,11 @@ _MIN_COLUMN = 8
 
 def render(report: Report) -> str:
     """The report of a run as plain text."""
-    found = document(report)
+    return write(document(report))
+
+
+def write(found: Document) -> str:
+    """Any document as plain text."""
     lines = [*wrap(f"{found.verdict}: {found.headline}", COLUMNS), "", *_block(found.run)]
     for section in found.sections:
         lines += ["", section.title.upper()]

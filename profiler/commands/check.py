@@ -1,0 +1,116 @@
+"""`accelprof check [RUN] LIMITS`: a gate for CI."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import UserError
+from .compare import opened_side, write
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+
+
+def check(  # noqa: PLR0917 - typer reads the options from the signature
+    run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
+    max_input_share: Annotated[
+        float | None,
+        typer.Option(min=0, max=100, metavar="PCT", help="Most of the time waiting for data."),
+    ] = None,
+    min_throughput: Annotated[
+        float | None, typer.Option(min=0, metavar="N", help="Least samples per second.")
+    ] = None,
+    max_step_ms: Annotated[
+        float | None, typer.Option(min=0, metavar="N", help="Most of the usual step (p50).")
+    ] = None,
+    max_step_ms_p95: Annotated[
+        float | None, typer.Option(min=0, metavar="N", help="Most of a late step (p95).")
+    ] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Peak device memory: 40GB, 38GiB.")
+    ] = None,
+    max_host_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Peak host memory of the job.")
+    ] = None,
+    min_device_busy: Annotated[
+        float | None, typer.Option(min=0, max=100, metavar="PCT", help="Least device use.")
+    ] = None,
+    min_mfu: Annotated[
+        float | None, typer.Option(min=0, max=100, metavar="PCT", help="Least part of peak FLOPs.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, metavar="USD", help="Most of the run, by list price.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="RUN", help="A run to set this one against.")
+    ] = None,
+    max_regression: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="PCT", help="Throughput it may lose to it [default: 5]."),
+    ] = None,
+    forbid: Annotated[
+        list[str] | None, typer.Option(metavar="FINDING", help="An id that must not be found.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON alone on stdout.")] = False,
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a JUnit file, too.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Annotations for GitHub Actions, too.")
+    ] = False,
+) -> int:
+    """Hold a run against limits: exit 0 when all hold, 1 when one does not.
+
+    A figure that is not known fails its limit, with the reason.
+
+    Example: accelprof check last --max-input-share 20 --baseline main.duckdb --max-regression 5
+    """
+    from ..comparison import gate, gate_outputs
+
+    limits = gate.Limits(
+        input_share=max_input_share, throughput=min_throughput, step_ms=max_step_ms,
+        step_ms_p95=max_step_ms_p95, device_memory_bytes=_bytes("--max-memory", max_memory),
+        host_memory_bytes=_bytes("--max-host-memory", max_host_memory),
+        device_busy=min_device_busy, mfu=min_mfu, usd=max_cost, regression=max_regression,
+        forbidden=tuple(forbid or ()),
+    )  # fmt: skip
+    if max_regression is not None and baseline is None:
+        raise UserError("--max-regression needs --baseline RUN")
+    if not limits.asked and baseline is None:
+        raise UserError("no limit given, so nothing to check (see accelprof check --help)")
+    other = opened_side(baseline) if baseline is not None else None
+    found = gate.judge(limits, opened_side(run), other)
+    if junit is not None:
+        write(junit, gate_outputs.junit(found))
+    if github:  # read by the runner from either stream; with --json stdout is JSON alone
+        for line in gate_outputs.github(found):
+            print(line, file=sys.stderr if json else sys.stdout)
+    if json:
+        _print_json(found)
+    else:
+        sys.stdout.write(gate_outputs.text(found))
+    return 0 if found.passed else 1
+
+
+def _print_json(found: object) -> None:
+    import msgspec
+
+    fields = msgspec.to_builtins(found)
+    body = {"schema": fields.pop("schema"), **fields}
+    print(msgspec.json.format(msgspec.json.encode(body), indent=2).decode())
+
+
+def _bytes(option: str, text: str | None) -> int | None:
+    """`40GB`, `38GiB`, `500M` or plain bytes."""
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise UserError(f"{option} {text!r}: write a size as 500MB or 40GiB")
+    number, prefix, binary = match.groups()
+    base = 1024 if binary else 1000
+    return int(float(number) * float(base) ** " KMGT".index(prefix.upper() or " "))
