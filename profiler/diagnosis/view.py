@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ...hooks import wire
 from . import roofline, shares, sources, stacks, steady
+from .capacity import waits
 from .model import (
     PHASES,
     STEP_COLUMNS,
@@ -91,13 +92,17 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     )  # fmt: skip
 
 
-IDLE_CORES = 0.5  # of the training process, under which the user's own code waits
-
-
 def _idle_is_input(view: RunView, has_loader: bool) -> StackShares:
-    """A loop without a loader whose process is idle in the user's own code waits for its data."""
+    """A loop without a loader whose process is idle in the user's own code waits for its data.
+
+    Not so where that code was the garbage collector, which is no wait however few cores it got.
+    """
     found, cores = view.stacks, view.job.main_cpu_cores
-    if has_loader or cores is None or cores > IDLE_CORES or not found.shares.get("user"):
+    own = found.shares.get("user", 0.0)
+    if has_loader or cores is None or not own or not waits(view, cores, 1.0):
+        return found
+    collecting = _column_share(view.steady.steps, "gc_ns", view.steady.duration_ns or 1) or 0.0
+    if collecting > own / 2:
         return found
     parts = dict(found.shares)
     parts["input"] = parts.get("input", 0.0) + parts.pop("user")

@@ -161,6 +161,18 @@ def test_a_loop_without_loader_is_told_by_stacks(name: str) -> None:
         assert found.cause == "loader-in-process"
 
 
+def test_a_process_kept_from_the_cores_does_not_wait_for_data() -> None:
+    frames, *_ = CASES["idle"]
+    assert diagnose(own_loop(frames, 0.2).host(1.0), now_ns=T0).verdict.bottleneck == "host-bound"
+    assert diagnose(own_loop(frames, 0.05).host(1.0), now_ns=T0).verdict.bottleneck == "input-bound"
+
+
+def test_the_garbage_collector_is_not_a_wait_for_data() -> None:
+    frames, *_ = CASES["idle"]
+    found = diagnose(own_loop(frames, 0.05, gc=39.0), now_ns=T0).verdict
+    assert (found.bottleneck, found.cause) == ("host-bound", "python")
+
+
 def test_blind_time_names_stacks_as_what_is_missing() -> None:
     assert "--stacks" in diagnose(own_loop({}, 1.0), now_ns=T0).verdict.headline
 
