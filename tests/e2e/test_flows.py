@@ -33,6 +33,8 @@ def main(**options):
         model(batch).square().mean().backward()
         optimizer.step()
 """
+# For what is not about operators: without a capture no ceilings are needed, which take 10 s.
+UNCAPTURED = ("--capture", "off")
 Write = Callable[..., Path]
 
 
@@ -81,7 +83,9 @@ def test_the_jobs_status_is_ours(user: User, job: Write) -> None:
 
 def test_a_live_run_is_read_and_the_end_changes_nothing(user: User, job: Write) -> None:
     script = job(LOOP + "main()\n")
-    running = user.starts("accelprof", "run", "--name", "live", "python", script, STEPS="100000")
+    running = user.starts(
+        "accelprof", "run", "--name", "live", *UNCAPTURED, "python", script, STEPS="100000"
+    )
 
     def steps() -> int:
         report = user.types("accelprof", "report", "live", "--json")
@@ -105,7 +109,9 @@ def test_kill_9_of_launcher_and_agent_leaves_a_run_and_the_job(
 ) -> None:
     mark = tmp_path / "trained"
     script = job(LOOP + f"main()\nopen({str(mark)!r}, 'w').close()\n")
-    running = user.starts("accelprof", "run", "--name", "shot", "python", script, STEPS="600")
+    running = user.starts(
+        "accelprof", "run", "--name", "shot", *UNCAPTURED, "python", script, STEPS="600"
+    )
 
     def flushed() -> bool:
         done = user.types("accelprof", "sql", "shot", "--json", "SELECT count(*) FROM step")
@@ -140,7 +146,7 @@ def agents() -> list[int]:
 def test_loader_workers(method: str, user: User, job: Write) -> None:
     options = f"num_workers=1, multiprocessing_context={method!r}"
     script = job(LOOP + f"if __name__ == '__main__': main({options})\n")
-    ran = user.runs(f"workers-{method}", "python", script)
+    ran = user.runs(f"workers-{method}", *UNCAPTURED, "python", script)
     assert ran.status == 0, ran.stderr
     assert ran.verdict["bottleneck"] == "input-bound", f"{ran}"
     assert ran.verdict["cause"] in ("storage", "too-few-workers", "remote-data"), f"{ran}"
@@ -158,7 +164,7 @@ def test_torchrun_with_two_ranks(user: User, job: Write) -> None:
         + "main()\ntorch.distributed.destroy_process_group()\n"
     )
     torchrun = ("torchrun", "--standalone", "--nproc-per-node", "2", script)
-    ran = user.runs("ranks", *torchrun, OMP_NUM_THREADS="1")
+    ran = user.runs("ranks", *UNCAPTURED, *torchrun, OMP_NUM_THREADS="1")
     assert ran.status == 0, ran.stderr
     assert ran.report["time"]["ranks"] == 2
     assert [rank["rank"] for rank in ran.report["ranks"]] == [0, 1]
@@ -175,7 +181,7 @@ def test_hooks_that_cannot_reach_say_why(user: User, job: Write) -> None:
 def test_a_run_file_alone_is_enough(user: User, job: Write, tmp_path: Path) -> None:
     """As from a ticket's attachment, on another machine with nothing else."""
     script = job(LOOP + "main()\n")
-    user.types("accelprof", "run", "--quiet", "--name", "ticket", "python", script)
+    user.types("accelprof", "run", "--quiet", "--name", "ticket", *UNCAPTURED, "python", script)
     (found,) = user.home.glob("runs/*-ticket-*/run.duckdb")
     attached = tmp_path / "attached.duckdb"
     attached.write_bytes(found.read_bytes())
