@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from typing import TYPE_CHECKING
 
 from ..storage import library
@@ -31,6 +32,7 @@ def start_collectors(agent: Agent, ingest: Ingest | None) -> Runner:
         targets=ingest.targets if ingest else tuple,
         rates_hz=dict.fromkeys(_RATED, rate_hz) if rate_hz else {},
         stacks=agent.settings["stacks"] != "off",
+        dcgm_url=os.environ.get("ACCELPROF_DCGM_URL"),
     )
     return start(context, agent.writer.append, clock=agent.clock)
 

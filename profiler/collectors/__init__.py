@@ -55,6 +55,12 @@ class Collector:
         """Lets go of what is open."""
 
 
+class NvidiaCards:
+    """What NVML found, for sources that add to it. None: not known yet; empty: nothing."""
+
+    cards: Sequence[Any] | None = None  # nvml_card.Card
+
+
 @dataclass(frozen=True)
 class Context:
     """What collectors know of the run. All of it can be given by a test."""
@@ -65,6 +71,8 @@ class Context:
     root: Path = Path("/")  # where /proc, /sys and /dev lie
     rates_hz: Mapping[str, float] = field(default_factory=dict)  # by collector
     stacks: bool = True
+    dcgm_url: str | None = None  # of a dcgm-exporter; None: none is asked
+    nvidia: NvidiaCards = field(default_factory=NvidiaCards)
 
 
 def _host(context: Context) -> Collector:
@@ -82,7 +90,13 @@ def _processes(context: Context) -> Collector:
 def _nvml(context: Context) -> Collector:
     from .nvml import NvmlCollector
 
-    return NvmlCollector(tree=context.pids, root=context.root)
+    return NvmlCollector(tree=context.pids, root=context.root, found=context.nvidia)
+
+
+def _dcgm(context: Context) -> Collector:
+    from .dcgm import DcgmCollector
+
+    return DcgmCollector(context.nvidia, url=context.dcgm_url, root=context.root)
 
 
 def _tpu(context: Context) -> Collector:
@@ -101,6 +115,7 @@ COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (
     _host,
     _processes,
     _nvml,
+    _dcgm,
     _tpu,
     _stacks,
 )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from . import Collector, Finished, Gap, Row
+from ..accelerators.pci import pci_accelerators
+from . import Collector, Finished, Gap, NvidiaCards, Row
 from .host import cpu_device
 from .nvml_sampling import ALL, Sampling
 
@@ -25,10 +26,12 @@ class NvmlCollector(Collector):
         *,
         tree: Callable[[], Collection[int]] = tuple,
         root: Path = Path("/"),
+        found: NvidiaCards | None = None,
         **options: Any,
     ) -> None:
         self._root = root
         self._sampling = Sampling(tree=tree, root=root, **options)
+        self._found = found or NvidiaCards()
         self._failed = False
         self._cpu_told = False
 
@@ -40,6 +43,8 @@ class NvmlCollector(Collector):
 
     def sample(self, t_ns: int) -> list[Row]:
         rows = self._sampling.sample(t_ns)
+        if not self._sampling.opening:
+            self._found.cards = self._sampling.cards
         if self._sampling.failure is None:
             return rows
         if self._cpu_told:
@@ -47,7 +52,12 @@ class NvmlCollector(Collector):
         self._cpu_told = True
         # Opening may have ended, badly, only after the probe.
         late = [(t_ns, self.name, gap.metric, None, gap.reason) for gap in self._failure_told()]
-        return [("device", cpu_device(self._root)), *(("gap", row) for row in late)]
+        return [("device", self._cpu()), *(("gap", row) for row in late)]
+
+    def _cpu(self) -> dict[str, Any]:
+        """Its number comes after those of other vendors' accelerators."""
+        others = [d for d in pci_accelerators(self._root) if d.vendor != "NVIDIA"]
+        return cpu_device(self._root) | {"device": len(others)}
 
     def _failure_told(self) -> list[Gap]:
         """The one gap of a machine whose NVIDIA devices cannot be read."""
