@@ -46,7 +46,7 @@ def _fail(error: Exception) -> None:
         facts.fact("hook_off", hook="marks", error="{}: {}".format(type(error).__name__, error))
 
 
-class phase:  # noqa: N801 (reads as a function)
+class phase:  # reads as a function
     """Names a part of the job: a context manager and a decorator."""
 
     def __init__(self, name: str) -> None:

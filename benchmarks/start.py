@@ -45,8 +45,8 @@ def compare(python: str, code: str, pairs: int) -> str:
             bases.append(base[0])
             walls.append(ours[0] - base[0])
             cpus.append(ours[1] - base[1])
-    wall, cpu, base = map(statistics.median, (walls, cpus, bases))
-    return f"{code!r}: {wall:+.2f} ms wall, {cpu:+.2f} ms CPU on {base:.1f} ms ({pairs} pairs)"
+    wall, cpu, middle = map(statistics.median, (walls, cpus, bases))
+    return f"{code!r}: {wall:+.2f} ms wall, {cpu:+.2f} ms CPU on {middle:.1f} ms ({pairs} pairs)"
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""What runs inside the job. Standard library only, Python 3.9+, imports nothing else of accelprof."""
+"""What runs inside the job: standard library, Python 3.9+, nothing else of accelprof."""

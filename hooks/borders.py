@@ -47,7 +47,7 @@ def _joined(own: bytes) -> bytes:
 
 
 def _putenv(original: "Any") -> "Any":
-    def putenv(*args: "Any") -> None:
+    def putenv(*args: "Any") -> "Any":
         try:
             if os.fsencode(args[0]) == NAME:
                 args = (NAME, _joined(os.fsencode(args[1])), *args[2:])
@@ -59,7 +59,7 @@ def _putenv(original: "Any") -> "Any":
 
 
 def _unsetenv(original: "Any") -> "Any":
-    def unsetenv(*args: "Any") -> None:
+    def unsetenv(*args: "Any") -> "Any":
         if args == (NAME,) or args == (NAME.decode(),):
             return os.putenv.__wrapped__(NAME, _folder)  # type: ignore[attr-defined]
         return _called(original, args)

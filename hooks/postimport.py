@@ -107,5 +107,5 @@ def install(folder: str, loader: "Any") -> None:
     """Puts both finders in place."""
     global finder
     finder = Finder(folder, loader)
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
-    sys.meta_path.append(PublicFinder(folder))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, finder)
+    sys.meta_path.append(PublicFinder(folder))

@@ -69,7 +69,8 @@ FACT_PROCESS = (
     "process"  # pid ppid start_ns python executable argv flags rank local_rank world_size
 )
 FACT_TORCH = "torch"  # version cuda threads
-FACT_LOADER = "loader"  # id num_workers batch_size prefetch pin_memory persistent context dataset length where
+# id num_workers batch_size prefetch pin_memory persistent context dataset length where
+FACT_LOADER = "loader"
 FACT_OPTIMIZER = "optimizer"  # id name parameters tensors foreach fused where
 FACT_ROOT = "root"  # id name parameters bytes dtype where
 FACT_LOGGER = "logger"  # id name
