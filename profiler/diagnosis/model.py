@@ -192,6 +192,7 @@ class Split:
     dtype: str | None = None
     calls_per_step: float = 0.0
     mean_op_us: float = 0.0
+    sturdy: bool = True  # the same when they are off by four: measured beside other work
     stalled: float = 0.0  # part of operator time in calls far above their floor; in `unknown`
     memory_ops: dict[str, float] = field(default_factory=dict)  # family -> share of memory time
 

@@ -33,6 +33,8 @@ CAPTURE_COST_S = 4e-6
 # Time of a wrapper above this per call is the freeing of large tensors, not dispatch
 FREEING_S = 200e-6
 KEPT_OPS = 15
+# How far ceilings may be off: ordinary scatter, and a calibration beside other work
+OFF, FAR_OFF = 1.5, 4.0
 
 
 @dataclass
@@ -162,7 +164,8 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         compute=corrected.compute / total, memory=corrected.memory / total,
         latency=corrected.latency / total, python=corrected.python / total,
         unknown=corrected.unknown / total, covered=known / spent if spent else 0.0,
-        stable=_stable(judged, corrected, ceilings), overhead=overhead,
+        stable=_stable(judged, corrected, ceilings, OFF),
+        sturdy=_stable(judged, corrected, ceilings, FAR_OFF), overhead=overhead,
         flops_per_step=sum(flops) / steps if flops else None, ops=_spots(judged),
         dtype=_main_dtype(judged), calls_per_step=real / steps,
         mean_op_us=spent / max(1, real) / 1e3, memory_ops=_families(judged),
@@ -193,13 +196,13 @@ def _correct(parts: _Parts, steady_s: float, most_overhead_s: float) -> tuple[_P
     return fixed, excess / total
 
 
-def _stable(judged: Sequence[Judged], parts: _Parts, ceilings: Ceilings) -> bool:
-    """Whether the largest part stays the largest with either ceiling half as far off again."""
+def _stable(judged: Sequence[Judged], parts: _Parts, ceilings: Ceilings, factor: float) -> bool:
+    """Whether the largest part stays the largest with either ceiling off by this factor."""
     named = {"compute": parts.compute, "memory": parts.memory, "host": parts.latency + parts.python}
     largest = max(named, key=lambda k: named[k])
     latency = sum(j.latency for j in judged)
     keep = parts.latency / latency if latency > 0 else 1.0  # after the capture's own cost
-    for flops, moved in ((1.5, 1.0), (1 / 1.5, 1.0), (1.0, 1.5), (1.0, 1 / 1.5)):
+    for flops, moved in ((factor, 1.0), (1 / factor, 1.0), (1.0, factor), (1.0, 1 / factor)):
         other = replace(
             ceilings, flops={k: v * flops for k, v in ceilings.flops.items()},
             vector_flops={k: v * flops for k, v in ceilings.vector_flops.items()},

@@ -243,7 +243,7 @@ def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _
     for note in view.ceilings.notes if view.ceilings is not None else ():
         if "other processes" in note:
             doubts.add(
-                "medium" if name == "host" else "low",
+                "medium" if split.sturdy else "low",
                 f"while the ceilings were measured, {note}",
             )
         elif "cache" in note and name == "memory":
