@@ -28,10 +28,15 @@ def examined(reader: RunReader) -> tuple[Report, RunView]:
     from ..diagnosis import examine
     from ..reports.content import settled
 
-    if _empty(reader):
-        raise UserError(f"{reader.folder.name}: nothing was recorded in this run", status=3)
+    require_content(reader)
     report, view = examine(reader)
     return settled(report, live=reader.live), view
+
+
+def require_content(reader: RunReader) -> None:
+    """Raises `UserError` (3) when nothing was recorded."""
+    if _empty(reader):
+        raise UserError(f"{reader.folder.name}: nothing was recorded in this run", status=3)
 
 
 def _empty(reader: RunReader) -> bool:

@@ -1,0 +1,80 @@
+"""`accelprof export [RUN] WHERE`: hands a run on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...storage.reader import RunReader
+from ..errors import UserError
+from ..reports import figures
+from .opening import examined, opened, require_content
+
+
+def export(  # noqa: PLR0917 - typer reads the options from the signature
+    run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="All tables, DIR/TABLE/run=ID/node=HOST/data.parquet."),
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="DIR", help="The same as CSV.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Chrome trace for Perfetto: .json or .json.gz."),
+    ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="TensorBoard scalars (an extra).")
+    ] = None,
+    mlflow: Annotated[bool, typer.Option("--mlflow", hidden=True)] = False,
+    wandb: Annotated[bool, typer.Option("--wandb", hidden=True)] = False,
+    otlp: Annotated[str | None, typer.Option("--otlp", hidden=True, metavar="ENDPOINT")] = None,
+) -> None:
+    """Write a run, finished or live, in formats that other tools read.
+
+    Example: accelprof export last --parquet lake --trace run.json.gz
+    """
+    for name, given in (("--mlflow", mlflow), ("--wandb", wandb), ("--otlp", otlp)):
+        if given:
+            raise UserError(
+                f"{name} is not supported yet: --parquet, --csv, --trace, --tensorboard"
+            )
+    if not any((parquet, csv, trace, tensorboard)):
+        raise UserError("say where to: --parquet DIR, --csv DIR, --trace FILE or --tensorboard DIR")
+    with opened(run) as reader:
+        require_content(reader)
+        for kind, folder in (("parquet", parquet), ("csv", csv)):
+            if folder is not None:
+                _tables(reader, folder, kind)
+        if trace is not None:
+            _trace(reader, trace)
+        if tensorboard is not None:
+            _tensorboard(reader, tensorboard)
+
+
+def _tables(reader: RunReader, folder: Path, kind: str) -> None:
+    from ..exports import tabular
+
+    written = tabular.write(reader, folder, kind)
+    _told(f"{figures.count(len(written), 'table')} to {folder}")
+
+
+def _trace(reader: RunReader, path: Path) -> None:
+    from ..exports import trace
+
+    _told(f"{figures.count(trace.write(reader, path), 'event')} to {path}")
+
+
+def _tensorboard(reader: RunReader, folder: Path) -> None:
+    from ..exports import series, tensorboard
+
+    report, view = examined(reader)
+    started_s = (view.run.get("started_ns") or 0) / 1e9
+    count = tensorboard.write(report, series.read(reader, view), folder, started_s)
+    _told(f"{figures.count(count, 'scalar')} to {folder}")
+
+
+def _told(what: str) -> None:
+    print(f"accelprof: wrote {what}", file=sys.stderr)
