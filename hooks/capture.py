@@ -1,7 +1,7 @@
 """Records the operators of a few steps with torch's own C profiler, when the job does not.
 
-Driven by `tick`: the end of a step of the first optimizer, of a call of the first root in
-inference, or accelprof.step(). A capture runs from one tick to another and its trace is saved by
+Driven by `tick`: the end of a call of the first root (inference), of a step of the first
+optimizer, or accelprof.step(), whichever is the best that the job has. A capture runs from one tick to another and its trace is saved by
 torch's C++ code; nothing is turned into Python objects in the job.
 """
 
@@ -25,6 +25,7 @@ LONGEST_NS = 30_000_000_000  # a step that is not captured unasked: its trace wo
 AGAIN_NS = 600_000_000_000  # between two captures unasked
 REGIME = 2.0  # times slower or faster than what was captured
 RECENT = 15  # ticks
+CALL, STEP, MARK = range(3)  # where ticks come from; a better source takes over
 
 
 class Capture:
@@ -34,8 +35,8 @@ class Capture:
         self.auto = mode == "auto"
         self.at_tick = int(mode) if mode.isdigit() else 0
         self.thread = 0
+        self.source = CALL
         self.ticks = 0
-        self.marked = False  # accelprof.step() is used: only it ticks
         self.aside = False  # the job has a profiler of its own
         self.first = self.last = 0
         self.recent: "list[int]" = []
@@ -44,10 +45,17 @@ class Capture:
         self.steps = 0
         self.started = 0
         self.captures = 0
+        self.settled = False  # captured since this source ticks
         self.captured_at = 0
         self.captured_step_ns = 0
 
-    def tick(self, now: int) -> None:
+    def tick(self, source: int, now: int) -> None:
+        if source != self.source:
+            if source < self.source:
+                return
+            self.abandon()
+            self.source, self.ticks, self.settled = source, 0, False
+            self.recent.clear()
         if self.ticks == 0:
             self.thread, self.first, self.last = get_ident(), now, now
         elif get_ident() != self.thread:
@@ -69,7 +77,7 @@ class Capture:
             self.start(max(1, word & 0xFF))
         elif self.ticks == self.at_tick:
             self.start(1)
-        elif self.auto and (not self.captures or self.ticks % RECENT == 0):
+        elif self.auto and (not self.settled or self.ticks % RECENT == 0):
             self.consider(now)
 
     def consider(self, now: int) -> None:
@@ -79,7 +87,7 @@ class Capture:
         typical = sorted(self.recent)[len(self.recent) // 2]
         if self.recent[-1] > REGIME * typical and self.ticks < 50:
             return  # the last step was an odd one
-        if self.captures:
+        if self.settled:
             change = typical / max(1, self.captured_step_ns)
             if now - self.captured_at < AGAIN_NS or 1 / REGIME <= change <= REGIME:
                 return
@@ -96,8 +104,7 @@ class Capture:
         start = clock()
         reason = _begin()
         if reason is not None:
-            if self.captures == 0:
-                self.auto = False
+            self.auto = False
             facts.fact(wire.FACT_NOTE, text=f"no capture: {reason}")
             return
         self.steps = self.left = steps
@@ -109,7 +116,7 @@ class Capture:
         """Ends the capture and saves it."""
         end = clock()
         self.captures += 1
-        self.captured_at = end
+        self.captured_at, self.settled = end, True
         name = f"{facts.process}.capture{self.captures}.json"
         result = _end()
         path = f"{facts.spool}/{name}"
@@ -138,14 +145,10 @@ _process = os.getpid()
 _state = Capture(os.environ.get(wire.ENV_CAPTURE, "auto"))
 
 
-def tick(marked: bool = False) -> None:
-    """The end of a step; `marked`: accelprof.step() says so. Never raises."""
+def tick(source: int) -> None:
+    """The end of a step, as one of CALL, STEP and MARK sees it. Never raises."""
     try:
-        if marked and not _state.marked:
-            _state.marked = True
-            _state.recent.clear()
-        if marked == _state.marked:
-            _state.tick(clock())
+        _state.tick(source, clock())
     except Exception as error:
         _off(error)
 

@@ -3,6 +3,8 @@
 A copy that ran asynchronously shows the time of its launch only.
 """
 
+import sys
+
 from .. import ring, wire
 from ..patching import Hook, undress
 
@@ -12,12 +14,21 @@ if TYPE_CHECKING:
 
 hook = Hook("copies")
 clock = ring.clock
+torch_c: "Any" = sys.modules["torch"]._C
 
 
 def install(module: "Any") -> None:
     """torch._tensor"""
     for name in ("to", "cuda", "cpu"):
         hook.wrap(module.Tensor, name, _copy)
+
+
+def _copied(before: "Any", after: "Any", start: int, end: int) -> None:
+    with torch_c.DisableTorchFunction():  # subclasses and modes of the job see nothing of this
+        if after.device.type == before.device.type or torch_c._get_tracing_state():
+            return
+        size = after.numel() * after.element_size() >> 10
+    ring.emit(start, end, ring.meta(wire.H2D, 0, size))
 
 
 def _copy(original: "Any") -> "Any":
@@ -31,9 +42,7 @@ def _copy(original: "Any") -> "Any":
         if result is not self and not hook.off:
             end = clock()
             try:
-                if result.device.type != self.device.type:
-                    size = result.numel() * result.element_size() >> 10
-                    ring.emit(start, end, ring.meta(wire.H2D, 0, size))
+                _copied(self, result, start, end)
             except Exception as error:
                 hook.fail(error)
         return result

@@ -22,6 +22,7 @@ clock, cpu_clock = ring.clock, ring.cpu_clock
 FLAG, IDENT, VALUE = wire.FLAG_SHIFT, wire.IDENT_SHIFT, wire.VALUE_SHIFT
 ITER_END = wire.F_ITER_END << FLAG
 RAISED = wire.F_RAISED << FLAG
+torch_c: "Any" = sys.modules["torch"]._C
 LOADER = "_accelprof_loader"  # attribute of an iterator; it cannot be pickled anyway
 
 _loaders = 0
@@ -96,7 +97,7 @@ def _ident(loader: "Any") -> int:
         prefetch=getattr(loader, "prefetch_factor", None),
         pin_memory=bool(getattr(loader, "pin_memory", False)),
         persistent=bool(getattr(loader, "persistent_workers", False)),
-        context=context._name if hasattr(context, "_name") else _start_method(loader.num_workers),
+        context=getattr(context, "_name", None) or _start_method(loader.num_workers),
         dataset=type(getattr(loader, "dataset", None)).__qualname__,
         collate=getattr(getattr(loader, "collate_fn", None), "__name__", None),
         length=None,  # len() would run the job's code
@@ -186,7 +187,8 @@ def _next(original: "Any") -> "Any":
 def _batch(ident: int, batch: "Any") -> None:
     """A BATCH record, before the wait that brought it, when the number of samples changes."""
     try:
-        samples = leading(batch)
+        with torch_c.DisableTorchFunction():
+            samples = leading(batch)
         if samples is not None and samples != _samples.get(ident):
             _samples[ident] = samples
             now = clock()

@@ -13,7 +13,7 @@ import weakref
 
 from .. import capture, postimport, ring, wire
 from ..facts import fact
-from ..patching import Hook, dress, inside, undress, user_frame
+from ..patching import Hook, dress, inside, undress
 from . import loader
 
 TYPE_CHECKING = False
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 hook = Hook("forward")
 clock = ring.clock
+torch_c: "Any" = sys.modules["torch"]._C
 KEY = "_compiled_call_impl"
 MOST_ROOTS = 16  # alive; a job that calls more of them by itself has no root
 RAISED = wire.F_RAISED << wire.FLAG_SHIFT
@@ -34,7 +35,6 @@ _budget = 32  # how often the class may still be armed
 _roots: "list[weakref.ref[RootCall]]" = []
 _count = 0
 _called = False  # a known root, since the last optimizer step
-_training = False  # a backward was seen
 
 
 def install(module: "Any") -> None:
@@ -112,12 +112,6 @@ def stepped(new: bool) -> None:
     _called = False
 
 
-def trained() -> None:
-    """A backward is over: this is not inference."""
-    global _training
-    _training = True
-
-
 def _discover(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
     disarm()
     now = inside
@@ -137,8 +131,10 @@ def _adopt(root: "Any") -> None:
     """Puts the wrapper on a root that has none."""
     global _count, _budget, _roots
     inner = root.__dict__.get(KEY)
-    if isinstance(inner, RootCall) and inner.root() is root:
-        return
+    if isinstance(inner, RootCall):
+        if inner.root() is root:
+            return
+        inner = inner.inner
     _roots = [one for one in _roots if one() is not None]
     if len(_roots) >= MOST_ROOTS:
         _budget = 0
@@ -167,12 +163,11 @@ class RootCall:
     def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
         root = self.root()
         caller = sys._getframe(1).f_locals.get("self")
-        if caller is not root and self._moved(caller):
-            root, call = caller, caller._call_impl  # the dictionary of a root was copied
-            outermost = False
-        else:
-            call = root._call_impl if self.inner is None else self.inner  # type: ignore[union-attr]
-            outermost = not (inside.forward or inside.backward or inside.data or hook.off)
+        moved = caller is not root and self._moved(caller)
+        if moved:
+            root = caller
+        call = root._call_impl if self.inner is None else self.inner  # type: ignore[union-attr]
+        outermost = not (inside.forward or inside.backward or inside.data or hook.off or moved)
         if not outermost:
             try:
                 return call(*args, **kwargs)
@@ -201,14 +196,14 @@ class RootCall:
         global _called
         try:
             ring.emit(start, clock(), meta)
-            if not self.told:
+            if not self.told and not torch_c._get_tracing_state():
                 self.told = True
                 _tell(root, self.ident)
             _called = True
             if _budget > 0:
                 arm()
-            if not _training and self.ident == 1:
-                capture.tick()
+            if self.ident == 1:
+                capture.tick(capture.CALL)
         except Exception as error:
             hook.fail(error)
 
@@ -216,7 +211,10 @@ class RootCall:
         """Whether the caller is another module that got our wrapper with a root's dictionary."""
         if not isinstance(caller, _module) or caller.__dict__.get(KEY) is not self:
             return False
-        del caller.__dict__[KEY]
+        if self.inner is None:
+            del caller.__dict__[KEY]
+        else:
+            caller.__dict__[KEY] = self.inner
         return True
 
     def __reduce__(self) -> "tuple[type, tuple[()]]":
@@ -231,14 +229,20 @@ class RootCall:
 
 def _tell(root: "Any", ident: int) -> None:
     """A root's facts, from metadata alone. After its first call: lazy modules are real then."""
-    tensors = list(root.parameters())
-    code = getattr(type(root).forward, "__code__", None)
-    fact(
-        wire.FACT_ROOT,
-        id=ident,
-        name=type(root).__name__,
-        parameters=sum(p.numel() for p in tensors),
-        bytes=sum(p.numel() * p.element_size() for p in tensors),
-        dtype=str(tensors[0].dtype).replace("torch.", "") if tensors else None,
-        where=f"{code.co_filename}:{code.co_firstlineno}" if code is not None else user_frame(),
-    )
+    try:
+        with torch_c.DisableTorchFunction():
+            tensors = list(root.parameters())
+            parameters = sum(p.numel() for p in tensors)
+            size = sum(p.numel() * p.element_size() for p in tensors)
+        code = getattr(getattr(type(root), "forward", None), "__code__", None)
+        fact(
+            wire.FACT_ROOT,
+            id=ident,
+            name=type(root).__name__,
+            parameters=parameters,
+            bytes=size,
+            dtype=str(tensors[0].dtype).replace("torch.", "") if tensors else None,
+            where=code and f"{code.co_filename}:{code.co_firstlineno}",
+        )
+    except Exception:  # parameters of a kind of their own: the times are right without them
+        fact(wire.FACT_ROOT, id=ident, name=type(root).__name__)

@@ -1,5 +1,6 @@
 """Backward and optimizer steps."""
 
+import sys
 import weakref
 
 from .. import capture, ring, wire
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 backwards, optimizers = Hook("backward"), Hook("optimizer")
 clock, cpu_clock = ring.clock, ring.cpu_clock
+torch_c: "Any" = sys.modules["torch"]._C
 RAISED = wire.F_RAISED << wire.FLAG_SHIFT
 
 
@@ -38,7 +40,6 @@ def _backward(original: "Any") -> "Any":
                 inside.backward = False
                 if not backwards.off:
                     try:
-                        modules.trained()
                         spent = min((cpu_clock() - cpu) // 1000, wire.VALUE_MAX)
                         ring.emit(start, clock(), meta | spent << wire.VALUE_SHIFT)
                     except Exception as error:
@@ -108,7 +109,7 @@ def _stepped(optimizer: "Any", start: int, meta: int) -> None:
         ring.emit(start, end, meta | ident << wire.IDENT_SHIFT)
         modules.stepped(known is None)
         if ident == 1:
-            capture.tick()
+            capture.tick(capture.STEP)
     except Exception as error:
         optimizers.fail(error)
 
@@ -120,13 +121,15 @@ def _number(optimizer: "Any") -> int:
     ident, key = min(_count, wire.IDENT_MAX), id(optimizer)
     _known[key] = (ident, weakref.ref(optimizer, lambda _: _known.pop(key, None)))
     tensors = [p for group in optimizer.param_groups for p in group["params"]]
+    with torch_c.DisableTorchFunction():
+        parameters = sum(p.numel() for p in tensors)
     group = optimizer.param_groups[0] if optimizer.param_groups else {}
     fact(
         wire.FACT_OPTIMIZER,
         id=ident,
         name=type(optimizer).__name__,
         tensors=len(tensors),
-        parameters=sum(p.numel() for p in tensors),
+        parameters=parameters,
         foreach=group.get("foreach"),
         fused=group.get("fused"),
         where=None,

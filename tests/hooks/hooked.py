@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,11 +67,20 @@ def run(
     return Ended(done.stdout, done.stderr, done.returncode, spool)
 
 
-def both(script: str, folder: Path, *args: str, **options: object) -> tuple[Ended, Ended]:
-    """The same job without and with hooks; what it prints and how it ends must be the same."""
+def both(
+    script: str,
+    folder: Path,
+    *args: str,
+    same: Callable[[str], str] = str,
+    **options: object,
+) -> tuple[Ended, Ended]:
+    """The same job without and with hooks; what it prints and how it ends must be the same.
+
+    `same` takes out of a text what may differ.
+    """
     plain = run(script, folder, *args, hooks=False, **options)  # type: ignore[arg-type]
     ours = run(script, folder, *args, **options)  # type: ignore[arg-type]
-    assert ours.out == plain.out
-    assert ours.err == plain.err
+    assert same(ours.out) == same(plain.out)
+    assert same(ours.err) == same(plain.err)
     assert ours.status == plain.status
     return plain, ours
