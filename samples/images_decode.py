@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 STEPS = int(os.environ.get("STEPS", "100"))
-BATCH, SIDE, PHOTOS = 24, 256, 48
+BATCH, SIDE, PHOTOS = 16, 256, 48
 
 
 def write_photos(folder: Path) -> list[Path]:
