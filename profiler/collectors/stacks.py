@@ -30,6 +30,7 @@ MOST_ROWS = 200  # a window
 MOST_BYTES = 4 << 20
 FAILURES = 3  # windows in a row that give nothing, until it is given up
 _FRAME = re.compile(r"\S.* \(.*:\d+\)$|\S.* \(.*\)$")
+_HOOKS = Path(__file__).resolve().parents[2] / "hooks"
 _THREAD = re.compile(r"thread \(\w+\): ?")
 _DENIED = re.compile(r"permission denied|operation not permitted", re.IGNORECASE)
 
@@ -179,7 +180,10 @@ def find_program() -> str | None:
 
 
 def parse(text: str) -> Counter[tuple[str, str]]:
-    """(thread, frames): samples, of py-spy's raw format: `thread (1): NAME;frame;frame 49`."""
+    """(thread, frames): samples, of py-spy's raw format: `thread (1): NAME;frame;frame 49`.
+
+    The hooks' own frames are left out: they stand between the job's.
+    """
     found: Counter[tuple[str, str]] = Counter()
     for line in text.splitlines():
         stack, _, count = line.rpartition(" ")
@@ -190,8 +194,9 @@ def parse(text: str) -> Counter[tuple[str, str]]:
         while at > 1 and _FRAME.match(frames[at - 1]):
             at -= 1
         thread = _THREAD.sub("", ";".join(frames[:at]), count=1)  # a name may have a semicolon
-        if frames[at:]:
-            found[thread, ";".join(frames[at:])] += int(count)
+        own = ";".join(frame for frame in frames[at:] if f"({_HOOKS}/" not in frame)
+        if own:
+            found[thread, own] += int(count)
     return found
 
 

@@ -22,7 +22,7 @@ def diagnose(reader: Reader, *, now_ns: int | None = None) -> Report:
 def examine(reader: Reader, *, now_ns: int | None = None) -> tuple[Report, RunView]:
     """The report and what it was judged from: a live view divides its own windows with that."""
     seen = view.load(reader, now_ns if now_ns is not None else time.time_ns())
-    fired, missing = verdict.fire(seen)
+    fired = verdict.fire(seen)
     processes = sources.processes(reader)
     devices = reader.rows(
         "SELECT device, name, kind, catalogue, memory_bytes FROM device ORDER BY device"
@@ -40,7 +40,7 @@ def examine(reader: Reader, *, now_ns: int | None = None) -> tuple[Report, RunVi
         utilisation=figures.utilisation(seen), memory=figures.memory(seen),
         phases_over_time=windows.over_time(seen), findings=ordered,
         hotspots=figures.hotspots(seen), ranks=list(seen.ranks), cost=figures.cost(seen),
-        quality=figures.quality(seen, processes, [(str(m), str(r)) for m, r in gaps], missing),
+        quality=figures.quality(seen, processes, [(str(m), str(r)) for m, r in gaps]),
     )  # fmt: skip
     return report, seen
 

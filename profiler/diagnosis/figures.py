@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from ..report import (
@@ -69,7 +70,11 @@ def time(view: RunView) -> Time:
 
 
 def _epoch_s(view: RunView, mean_ms: float | None) -> float | None:
-    """Batches of the loader over micro-batches a step, times the step."""
+    """From one epoch's first step to the next; else the loader's batches times the step."""
+    starts = [s.t_ns for s in view.steps if s.first_of_epoch]
+    if len(starts) >= 2:
+        whole = [(b - a) / 1e9 for a, b in pairwise(starts)]
+        return quantile(whole, 0.5)
     loader = view.loader
     if loader is None or not loader.length or mean_ms is None:
         return None
@@ -155,13 +160,11 @@ def _bound(text: str) -> Any:
 
 def quality(
     view: RunView, processes: Sequence[dict[str, Any]], gaps: Sequence[tuple[str, str]],
-    missing: Sequence[str],
 ) -> Quality:  # fmt: skip
     lost = sum(p["spans_lost"] or 0 for p in processes)
     notes = list(view.notes)
     if view.split is not None and view.split.overhead > 0.05:
         notes.append(f"the capture cost {view.split.overhead:.0%} of its step (taken off)")
-    notes += [f"not decided, for want of: {m}" for m in missing]
     source = None
     if view.split is not None:
         source = "captured operators"

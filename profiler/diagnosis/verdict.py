@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ..report import Confidence, Evidence, Finding, Verdict
 from . import shares, windows
-from .model import RunView, Undecidable, evidence, speedup_limit
+from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
 from .statistics import T_999, blocks, jackknife_error
 from .text import percent
@@ -141,17 +141,10 @@ def _cause(name: str, fired: Fired) -> tuple[str | None, Finding | None]:
     return None, None
 
 
-def fire(view: RunView) -> tuple[Fired, list[str]]:
-    """(what fired, what could not be told) of all rules."""
-    fired: Fired = []
-    missing: list[str] = []
-    for listed in RULES:
-        judged = listed.judge(view)
-        if isinstance(judged, Finding):
-            fired.append((listed, judged))
-        elif isinstance(judged, Undecidable):
-            missing.append(judged.missing)
-    return fired, list(dict.fromkeys(missing))
+def fire(view: RunView) -> Fired:
+    """What fired, in the order of RULES."""
+    judged = ((listed, listed.judge(view)) for listed in RULES)
+    return [(listed, found) for listed, found in judged if isinstance(found, Finding)]
 
 
 # --- how sure ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import accelprof
 from accelprof.profiler.collectors import Finished, Target
 from accelprof.profiler.collectors.stacks import (
     FAILURES,
@@ -161,6 +162,12 @@ def test_parse():
         ("MainThread", "<module> (/job/train.py:9);load (/job/data.py:3)"): 80,
         ("side; a (b)", "run (<string>:5)"): 3,
     }
+
+
+def test_the_frames_of_the_hooks_are_not_the_jobs():
+    ours = f"call ({Path(accelprof.__file__).parent}/hooks/frameworks/modules.py:9)"
+    found = parse(f"thread (1): MainThread;<module> (/job/hooks/x.py:1);{ours};forward (/m.py:2) 7")
+    assert list(found) == [("MainThread", "<module> (/job/hooks/x.py:1);forward (/m.py:2)")]
 
 
 JOB = """

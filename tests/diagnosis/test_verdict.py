@@ -221,6 +221,12 @@ def test_figures() -> None:
     assert report.cost.usd is None
 
 
+def test_an_epoch_that_was_seen_is_the_epoch_not_what_the_loader_says() -> None:
+    run = loop(40, 25.0).fact("loader", id=1, length=9999, where="train.py:20").process()
+    run.steps(40, 25.0, data_wait=1.0, forward=10.0, backward=10.0)
+    assert diagnose(run, now_ns=T0).time.epoch_s == pytest.approx(1.0)
+
+
 def test_ten_thousand_steps_take_less_than_a_second() -> None:
     run = loop(count=10_000).calibrated().host(0.5).process().batches(500, 10, 9)
     run.ops([GEMM, PASS])
