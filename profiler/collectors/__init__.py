@@ -105,6 +105,12 @@ def _tpu(context: Context) -> Collector:
     return TpuCollector(pids=context.pids, root=context.root)
 
 
+def _amd(context: Context) -> Collector:
+    from .amd import AmdCollector
+
+    return AmdCollector(root=context.root)
+
+
 def _stacks(context: Context) -> Collector | None:
     from .stacks import StackCollector
 
@@ -117,5 +123,6 @@ COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (
     _nvml,
     _dcgm,
     _tpu,
+    _amd,
     _stacks,
 )

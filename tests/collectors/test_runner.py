@@ -155,5 +155,5 @@ def test_all_collectors_start_and_stop_here():
     runner = start(Context(job=os.getpid(), pids=lambda: [os.getpid()]), sink)
     sink.wait(lambda: sink.of("host_sample") and sink.of("process_sample"))
     runner.close()
-    assert len(COLLECTORS) == 6
-    assert set(runner.costs()) == {"host", "processes", "nvml", "tpu", "stacks"} | {"dcgm"}
+    assert len(COLLECTORS) == 7
+    assert set(runner.costs()) == {"host", "processes", "nvml", "tpu", "stacks"} | {"dcgm", "amd"}
