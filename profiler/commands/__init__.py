@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("compare", "Runs side by side: what changed, what it did, whether it is noise."),
     ("check", "Gate for CI: limits and a baseline; exit 1 when one fails."),
     ("export", "Hand a run on: Parquet, CSV, Chrome trace, other tools."),
+    ("serve-metrics", "OpenMetrics of the runs that are alive, for Prometheus."),
     ("advise", "What other accelerators would do for a run: time, memory, cost."),
     ("sql", "Read-only SQL over a run."),
     ("devices", "The accelerators that are here, and what can be read of them."),
@@ -137,7 +138,7 @@ def _load(name: str) -> Any:
 
     from ..errors import UserError
 
-    file = f"{name}_" if keyword.iskeyword(name) else name
+    file = f"{name}_" if keyword.iskeyword(name) else name.replace("-", "_")
     try:
         module = importlib.import_module(f"{__name__}.{file}")
     except ModuleNotFoundError as error:

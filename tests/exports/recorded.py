@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -69,3 +73,20 @@ def _operator(  # noqa: PLR0917
         "dtype": "fp32", "calls": calls, "flops": flops, "bytes": moved,
         "time_ns": int(ms * MS), "host_ns": int(ms * MS),
     }  # fmt: skip
+
+
+@contextlib.contextmanager
+def live(home: Path) -> Iterator[None]:
+    """A run in a library that another process records meanwhile."""
+    code = "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); import recording"
+    job = subprocess.Popen(
+        [sys.executable, "-c", f"{code}; recording.live(Path(sys.argv[2]))",
+         str(TESTS / "tui"), str(home / "runs" / RUN_ID)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+    try:
+        yield
+    finally:
+        job.communicate("end\n", timeout=30)

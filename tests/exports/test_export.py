@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,28 +135,18 @@ def test_what_cannot_be_done_is_refused(home: Path, tmp_path: Path) -> None:
     refused(accelprof(home, "export", "nobody", "--csv", str(tmp_path)), 3)
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "runs" / recorded.RUN_ID
-    code = "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); import recording"
-    job = subprocess.Popen(
-        [sys.executable, "-c", f"{code}; recording.live(Path(sys.argv[2]))",
-         str(recorded.TESTS / "tui"), str(folder)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert job.stdout is not None and job.stdin is not None
-    assert job.stdout.readline() == "ready\n"
-    yield tmp_path
-    job.communicate("end\n", timeout=30)
+def test_a_live_run(tmp_path: Path) -> None:
+    with recorded.live(tmp_path):
+        _export_and_report(tmp_path)
 
 
-def test_a_live_run(live: Path, tmp_path: Path) -> None:
+def _export_and_report(tmp_path: Path) -> None:
     words = ["--parquet", str(tmp_path / "lake"), "--trace", str(tmp_path / "t.json")]
-    done = accelprof(live, "export", "last", *words)
+    done = accelprof(tmp_path, "export", "last", *words)
     assert done.returncode == 0, done.stderr
     file = next((tmp_path / "lake" / "step").rglob("*.parquet"))
     assert duckdb.sql(f"SELECT count(*) FROM '{file}'").fetchall() == [(60,)]
     steps = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert sum(e["name"].startswith("step ") for e in steps) == 60
-    assert accelprof(live, "report", "-o", str(tmp_path / "r.html")).returncode == 0
+    assert accelprof(tmp_path, "report", "-o", str(tmp_path / "r.html")).returncode == 0
     assert "running for" in (tmp_path / "r.html").read_text()
