@@ -111,6 +111,12 @@ def _amd(context: Context) -> Collector:
     return AmdCollector(root=context.root)
 
 
+def _intel(context: Context) -> Collector:
+    from .intel import IntelCollector
+
+    return IntelCollector(root=context.root)
+
+
 def _stacks(context: Context) -> Collector | None:
     from .stacks import StackCollector
 
@@ -124,5 +130,6 @@ COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (
     _dcgm,
     _tpu,
     _amd,
+    _intel,
     _stacks,
 )
