@@ -5,6 +5,7 @@ A reading that is missing is None in its row, and its reason is told once as a g
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,9 +57,20 @@ class Collector:
 
 
 class NvidiaCards:
-    """What NVML found, for sources that add to it. None: not known yet; empty: nothing."""
+    """What NVML found, for sources that add to it; told once by its own collector."""
 
-    cards: Sequence[Any] | None = None  # nvml_card.Card
+    def __init__(self) -> None:
+        self._cards: Sequence[Any] = ()
+        self._known = threading.Event()
+
+    def tell(self, cards: Sequence[Any]) -> None:
+        """Cards are nvml_card.Card; none when NVML cannot be used here."""
+        self._cards = cards
+        self._known.set()
+
+    def wait(self, timeout_s: float) -> Sequence[Any] | None:
+        """The cards, None while it is not known whether there are any."""
+        return self._cards if self._known.wait(timeout_s) else None
 
 
 @dataclass(frozen=True)

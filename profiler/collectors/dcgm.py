@@ -23,7 +23,8 @@ from .nvml_driver import Missing
 
 S = 10**9
 STALE_S = 120.0
-NVML_WAIT_NS = 30 * S  # NVML may take so long to open before the exporter is read without it
+NVML_OPENS_NS = 30 * S  # so long it may take, before the exporter is read without it
+NVML_WAIT_S = 0.4  # in one sample: usually it is open at once
 FIRST, WITH_GPM = (7, 0), (9, 0)  # compute capabilities between which only DCGM profiles
 
 
@@ -69,8 +70,8 @@ class DcgmCollector(Collector):
     def sample(self, t_ns: int) -> list[Row]:
         if self._begun_ns is None or t_ns < self._begun_ns:
             self._begun_ns = t_ns
-        cards = self._nvidia.cards
-        if cards is None and (self.url is None or t_ns - self._begun_ns < NVML_WAIT_NS):
+        cards = self._nvidia.wait(NVML_WAIT_S)
+        if cards is None and (self.url is None or t_ns - self._begun_ns < NVML_OPENS_NS):
             return []
         if self.url is None:
             return self._advise(cards or (), t_ns)

@@ -44,7 +44,7 @@ class NvmlCollector(Collector):
     def sample(self, t_ns: int) -> list[Row]:
         rows = self._sampling.sample(t_ns)
         if not self._sampling.opening:
-            self._found.cards = self._sampling.cards
+            self._found.tell(self._sampling.cards)
         if self._sampling.failure is None:
             return rows
         if self._cpu_told:

@@ -131,6 +131,8 @@ def _unread(device: PciDevice, failure: Missing | None, index: int) -> dict[str,
     known = catalogue().get(device.catalogue or "")
     if device.vendor == "Google":
         why = Missing("read through libtpu while a job runs", None, "the job: it serves them")
+    elif device.vendor == "AMD":
+        why = Missing("read by amdsmi or the amdgpu driver while a job runs", None, "nobody")
     elif device.vendor == "NVIDIA" and failure is not None:
         why = failure
     else:

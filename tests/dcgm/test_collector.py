@@ -43,7 +43,8 @@ class Played:
 
     def __init__(self, cards: list[Card] | None, **options: Any) -> None:
         self.nvidia = NvidiaCards()
-        self.nvidia.cards = cards
+        if cards is not None:
+            self.nvidia.tell(cards)
         self.collector = DcgmCollector(self.nvidia, **options)
         self.t_ns = T0
         self.rows: list[tuple[str, Any]] = []
@@ -92,7 +93,7 @@ def test_with_gpm_there_is_nothing_to_add(exporter):
 def test_without_an_exporter_one_gap_where_one_would_help(capability, helps):
     played = Played(None)
     assert played.sample() == []  # NVML is not open yet
-    played.nvidia.cards = [card(capability=capability), card(OTHER, capability, 1)]
+    played.nvidia.tell([card(capability=capability), card(OTHER, capability, 1)])
     if helps:
         played.sample()
         assert "ACCELPROF_DCGM_URL" in played.reason()
