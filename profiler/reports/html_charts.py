@@ -44,11 +44,11 @@ class Chart:
     head: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
     note: str = ""
-    left: int = 60  # room for the labels of the y axis
+    left: int = 72  # room for the labels of the y axis; the same where time runs to the right
 
 
 def _room(axis: draw.Axis) -> int:
-    return 14 + round(7.4 * max(len(text) for _, text in axis.ticks))
+    return max(72, 14 + round(7.4 * max(len(text) for _, text in axis.ticks)))
 
 
 def shares_over_time(report: Report, series: Series) -> Chart | None:
@@ -106,8 +106,8 @@ def step_times(report: Report, series: Series) -> Chart | None:
             (x.at(s.from_s), x.at(s.to_s), y.at((s.p50_ms or 0) / 1e3), y.at((s.p95_ms or 0) / 1e3))
             for s in found
         ]
-        usual = [(x.at(t), y.at((s.p50_ms or 0) / 1e3)) for s in found for t in (s.from_s, s.to_s)]
-        late = [(x.at(t), y.at((s.p95_ms or 0) / 1e3)) for s in found for t in (s.from_s, s.to_s)]
+        usual = _edges(found, x, [y.at((s.p50_ms or 0) / 1e3) for s in found])
+        late = _edges(found, x, [y.at((s.p95_ms or 0) / 1e3) for s in found])
         dots = "".join(
             draw.point(frame.x(x.at(o.at_s)), frame.y(y.at(o.ms / 1e3)),
                        "triangle" if o.ms / 1e3 > y.high else "circle", 4, "outlier")
@@ -265,9 +265,9 @@ def _roof(frame: Frame, x: draw.Axis, y: draw.Axis, rates: dict[str, float], roo
 
 
 def _op_lines(op: OpPoint) -> list[str]:
-    where = f" ({op.phase}, {op.dtype})" if op.dtype else f" ({op.phase})"
+    where = f"({op.phase}, {op.dtype})" if op.dtype else f"({op.phase})"
     return [
-        clean(op.name, 100) + clean(where, 60),
+        f"{clean(op.name, 100)} {clean(where, 60)}",
         f"{figures.share(op.share)} of captured time, {figures.count(op.calls, 'call')}",
         f"{figures.arithmetic(op.flops_per_s)}, {figures.number(op.intensity)} FLOPs a byte",
         f"limited by {op.bound}",
@@ -288,9 +288,23 @@ def _middle(stretch: Stretch) -> float:
     return (stretch.from_s + stretch.to_s) / 2
 
 
+def _edges(
+    found: Sequence[Stretch], x: draw.Axis, heights: Sequence[float]
+) -> list[tuple[float, float | None]]:
+    """A line along the stretches, broken where steps pause or were captured."""
+    points: list[tuple[float, float | None]] = []
+    pause = max(s.to_s - s.from_s for s in found) / 2
+    for at, (stretch, height) in enumerate(zip(found, heights, strict=True)):
+        if at and stretch.from_s - found[at - 1].to_s > pause:
+            points.append((x.at(stretch.from_s), None))
+        points += [(x.at(stretch.from_s), height), (x.at(stretch.to_s), height)]
+    return points
+
+
 def _span(stretch: Stretch) -> str:
     steps = f", {figures.count(stretch.steps, 'step')}" if stretch.steps else ""
-    return f"{figures.clock(stretch.from_s)} to {figures.clock(stretch.to_s)}{steps}"
+    begin, end = figures.clock(stretch.from_s), figures.clock(stretch.to_s)
+    return f"at {begin}{steps}" if begin == end else f"{begin} to {end}{steps}"
 
 
 def _share_lines(stretch: Stretch, names: Sequence[str]) -> list[str]:
