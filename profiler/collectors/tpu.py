@@ -14,7 +14,7 @@ from typing import Any
 from . import Collector, Finished, Gap, Row
 from .device_values import first_number
 from .nvml_driver import Missing
-from .tpu_board import COLUMNS, COUNTERS, UNSURE, Board
+from .tpu_board import COLUMNS, COUNTERS, TENSOR, UNSURE, Board
 from .tpu_chips import Chip, find_chips
 from .tpu_latency import METRICS as LATENCIES
 from .tpu_latency import Latencies
@@ -100,6 +100,8 @@ class TpuCollector(Collector):
             rows += values.rows(t_ns)
         if not self._board.held:
             rows += self._tell("*", "the TPU runtime answers, but gives no values", t_ns)
+        if isinstance(sdk, Missing):
+            rows += self._tell(TENSOR.column, sdk.reason, t_ns)
         if self._board.unsure:
             rows += self._tell("device", UNSURE, t_ns)
         if seldom:

@@ -98,12 +98,8 @@ class Board:
             values.drop(metric.column, why)
 
     def _fill_tensor(self, sdk: Mapping[str, Sequence[str]] | Missing) -> None:
-        if isinstance(sdk, Missing):
-            for values in self.held:
-                values.drop(TENSOR.column, sdk)
-            return
-        if "tensorcore_util" not in sdk:
-            return  # the SDK has not spoken yet
+        if isinstance(sdk, Missing) or "tensorcore_util" not in sdk:
+            return  # it cannot speak, which is no chip's gap, or it has not spoken yet
         texts = sdk["tensorcore_util"]
         for values in self.held:
             parts = self._of_chip(texts, self.values.index(values))

@@ -359,7 +359,7 @@ def test_an_sdk_in_trouble_costs_the_tensor_share_alone(tmp_path, runtime, text,
     )
     (row,) = until_heard(played)
     assert row["busy_share"] is not None and row["tensor_share"] is None
-    ((_, metric, _, reason),) = [r[1:] for table, r in played.rows if table == "gap"]
-    assert metric == "tensor_share"
+    ((_, metric, device, reason),) = [r[1:] for table, r in played.rows if table == "gap"]
+    assert (metric, device) == ("tensor_share", None)
     assert word in reason
     played.collector.close()
