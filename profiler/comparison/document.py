@@ -24,6 +24,7 @@ _SHOW: dict[str, Callable[[float | None], str]] = {
     "bytes": figures.size, "W": figures.power, "J": figures.energy, "USD": figures.usd,
     "samples/s": lambda v: figures.rate(v, "samples"),
     "steps/s": lambda v: figures.rate(v, "steps"),
+    "cores": lambda v: f"{figures.number(v)} cores" if v is not None else figures.UNKNOWN,
 }  # fmt: skip
 MOST_CHANGES = 12
 
@@ -66,7 +67,11 @@ def _changes(found: Comparison) -> Iterator[Block]:
         ("environment", changed.environment),
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
-        (group, Code(clean(change.name, 60)), *(_value(v) for v in change.values))
+        (
+            group,
+            Code(clean(change.name, 60)),
+            *(_value(_brief(change.name, v)) for v in change.values),
+        )
         for group, changes in groups
         for change in changes[:MOST_CHANGES]
     ]
@@ -76,6 +81,11 @@ def _changes(found: Comparison) -> Iterator[Block]:
         yield Paragraph(("Nothing that was recorded: arguments, settings, code, machine.",))
     if changed.git_stat:
         yield Paragraph((f"Between the commits: {clean(changed.git_stat, 120)}.",))
+
+
+def _brief(name: str, value: Any) -> Any:
+    """A commit as people write it."""
+    return value[:12] if name == "commit" and isinstance(value, str) else value
 
 
 def _value(value: Any) -> Cell:
