@@ -96,7 +96,7 @@ def _because(report: Report) -> list[str]:
 
 def _gaps(report: Report) -> list[str]:
     found = content.doubts(report)
-    if missing := len(content.gaps(report)):
+    if missing := sum(not content.absent(gap) for gap in content.gaps(report)):
         found.append(figures.count(missing, "reading") + " missing, see the report")
     if unseen := content.not_observed(report):
         found.append(f"not observed: {unseen}")

@@ -131,6 +131,11 @@ def gaps(report: Report) -> list[Gap]:
     return [gap for gap in report.quality.gaps if not (told and _about_hooks(gap))]
 
 
+def absent(gap: Gap) -> bool:
+    """Whether the gap is of a whole source ("tpu.*"): hardware or a driver that is not here."""
+    return gap.metric.endswith(".*")
+
+
 def _about_hooks(gap: Gap) -> bool:
     return gap.metric.startswith("hooks")
 

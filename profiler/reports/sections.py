@@ -254,7 +254,8 @@ def _quality(report: Report) -> Iterator[Block]:
         covered = quality.operators_covered
         of = f", {figures.share(covered)} of operator time covered" if covered is not None else ""
         items.append(f"memory or compute, told by: {_prose(quality.memory_or_compute)}{of}")
-    tail = [*quality.notes, *(f"missing {g.metric}: {g.reason}" for g in content.gaps(report))]
+    gaps = sorted(content.gaps(report), key=content.absent)
+    tail = [*quality.notes, *(f"missing {g.metric}: {g.reason}" for g in gaps)]
     items += [_prose(text) for text in tail[:MOST_ROWS]]
     if len(tail) > MOST_ROWS:
         items.append(f"{figures.count(len(tail) - MOST_ROWS, 'more note')} in the JSON report")

@@ -1,6 +1,6 @@
 """Every case in every written form, against the files under golden/.
 
-ACCELPROF_UPDATE_GOLDEN=1 writes them anew; look at the difference before it is committed.
+UPDATE_GOLDEN=1 writes them anew; look at the difference before it is committed.
 """
 
 import os
@@ -34,7 +34,7 @@ FORMS: dict[str, Callable[[Report], str]] = {
 def test_golden(case: str, form: str) -> None:
     text = FORMS[form](cases.CASES[case]())
     file = GOLDEN / f"{case}.{form}"
-    if os.environ.get("ACCELPROF_UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
