@@ -13,6 +13,8 @@ from ..errors import UserError
 from ..reports import figures
 from .opening import examined, opened, require_content
 
+_WAYS = "--parquet DIR, --csv DIR, --trace FILE, --tensorboard DIR, --mlflow"
+
 
 def export(  # noqa: PLR0917 - typer reads the options from the signature
     run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
@@ -28,7 +30,10 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
     tensorboard: Annotated[
         Path | None, typer.Option(metavar="DIR", help="TensorBoard scalars (an extra).")
     ] = None,
-    mlflow: Annotated[bool, typer.Option("--mlflow", hidden=True)] = False,
+    mlflow: Annotated[
+        bool,
+        typer.Option("--mlflow", help="To MLFLOW_TRACKING_URI (an extra)."),
+    ] = False,
     wandb: Annotated[bool, typer.Option("--wandb", hidden=True)] = False,
     otlp: Annotated[str | None, typer.Option("--otlp", hidden=True, metavar="ENDPOINT")] = None,
 ) -> None:
@@ -36,13 +41,11 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
 
     Example: accelprof export last --parquet lake --trace run.json.gz
     """
-    for name, given in (("--mlflow", mlflow), ("--wandb", wandb), ("--otlp", otlp)):
+    for name, given in (("--wandb", wandb), ("--otlp", otlp)):
         if given:
-            raise UserError(
-                f"{name} is not supported yet: --parquet, --csv, --trace, --tensorboard"
-            )
-    if not any((parquet, csv, trace, tensorboard)):
-        raise UserError("say where to: --parquet DIR, --csv DIR, --trace FILE or --tensorboard DIR")
+            raise UserError(f"{name} is not supported yet; there are {_WAYS}")
+    if not any((parquet, csv, trace, tensorboard, mlflow)):
+        raise UserError(f"say where to: {_WAYS}")
     with opened(run) as reader:
         require_content(reader)
         for kind, folder in (("parquet", parquet), ("csv", csv)):
@@ -52,6 +55,8 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
             _trace(reader, trace)
         if tensorboard is not None:
             _tensorboard(reader, tensorboard)
+        if mlflow:
+            _mlflow(reader)
 
 
 def _tables(reader: RunReader, folder: Path, kind: str) -> None:
@@ -74,6 +79,17 @@ def _tensorboard(reader: RunReader, folder: Path) -> None:
     started_s = (view.run.get("started_ns") or 0) / 1e9
     count = tensorboard.write(report, series.read(reader, view), folder, started_s)
     _told(f"{figures.count(count, 'scalar')} to {folder}")
+
+
+def _mlflow(reader: RunReader) -> None:
+    from ..exports import mlflow, series
+    from ..reports import html, json_, markdown
+
+    report, view = examined(reader)
+    found = series.read(reader, view)
+    texts = {"report.html": html.render(report, found), "report.md": markdown.render(report),
+             "report.json": json_.render(report)}  # fmt: skip
+    _told(f"metrics and reports to the MLflow run {mlflow.write(report, found, texts)}")
 
 
 def _told(what: str) -> None:

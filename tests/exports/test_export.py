@@ -127,7 +127,7 @@ def test_without_the_extra(home: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_done_is_refused(home: Path, tmp_path: Path) -> None:
     refused(accelprof(home, "export"))
-    for option in (["--mlflow"], ["--wandb"], ["--otlp", "http://localhost:4317"]):
+    for option in (["--wandb"], ["--otlp", "http://localhost:4317"]):
         assert "not supported yet" in refused(accelprof(home, "export", *option))
     (tmp_path / "file").touch()
     refused(accelprof(home, "export", "--parquet", str(tmp_path / "file")))
