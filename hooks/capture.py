@@ -1,8 +1,9 @@
 """Records the operators of a few steps with torch's own C profiler, when the job does not.
 
 Driven by `tick`: the end of a call of the first root (inference), of a step of the first
-optimizer, or accelprof.step(), whichever is the best that the job has. A capture runs from one tick to another and its trace is saved by
-torch's C++ code; nothing is turned into Python objects in the job.
+optimizer, or accelprof.step(), whichever is the best that the job has. A capture runs from one
+tick to another and its trace is saved by torch's C++ code; nothing is turned into Python objects
+in the job.
 """
 
 import os
@@ -51,8 +52,6 @@ class Capture:
 
     def tick(self, source: int, now: int) -> None:
         if source != self.source:
-            if source < self.source:
-                return
             self.abandon()
             self.source, self.ticks, self.settled = source, 0, False
             self.recent.clear()
@@ -145,10 +144,11 @@ _process = os.getpid()
 _state = Capture(os.environ.get(wire.ENV_CAPTURE, "auto"))
 
 
-def tick(source: int) -> None:
-    """The end of a step, as one of CALL, STEP and MARK sees it. Never raises."""
+def tick(source: int, now: int) -> None:
+    """A step ended at `now`, as one of CALL, STEP and MARK sees it. Never raises."""
     try:
-        _state.tick(source, clock())
+        if source >= _state.source:
+            _state.tick(source, now)
     except Exception as error:
         _off(error)
 

@@ -24,7 +24,7 @@ def step() -> None:
     ring.emit(now, now, wire.STEP_MARK)
     capture = sys.modules.get("_accelprof_hooks.capture")
     if capture is not None:
-        capture.tick(capture.MARK)
+        capture.tick(capture.MARK, now)
 
 
 def samples(count: int) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 hook = Hook("copies")
 clock = ring.clock
+Tensor: "Any" = sys.modules["torch"].Tensor
 torch_c: "Any" = sys.modules["torch"]._C
 
 
@@ -39,12 +40,14 @@ def _copy(original: "Any") -> "Any":
         except BaseException as error:
             undress(error)
             raise
-        if result is not self and not hook.off:
-            end = clock()
-            try:
+        if result is self or hook.off:
+            return result
+        end = clock()
+        try:
+            if result.__class__ is not Tensor or result.is_cpu is not self.is_cpu:
                 _copied(self, result, start, end)
-            except Exception as error:
-                hook.fail(error)
+        except Exception as error:
+            hook.fail(error)
         return result
 
     return copy

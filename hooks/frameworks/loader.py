@@ -23,6 +23,8 @@ FLAG, IDENT, VALUE = wire.FLAG_SHIFT, wire.IDENT_SHIFT, wire.VALUE_SHIFT
 ITER_END = wire.F_ITER_END << FLAG
 RAISED = wire.F_RAISED << FLAG
 torch_c: "Any" = sys.modules["torch"]._C
+Tensor: "Any" = sys.modules["torch"].Tensor
+SEQUENCES = (tuple, list)
 LOADER = "_accelprof_loader"  # attribute of an iterator; it cannot be pickled anyway
 
 _loaders = 0
@@ -141,8 +143,7 @@ def _iter(original: "Any") -> "Any":
 
 def _wrote(start: int, meta: int, cpu: int) -> None:
     try:
-        spent = min((cpu_clock() - cpu) // 1000, wire.VALUE_MAX)
-        ring.emit(start, clock(), meta | spent << VALUE)
+        ring.emit(start, clock(), meta | ((cpu_clock() - cpu) // 1000 & wire.VALUE_MAX) << VALUE)
         for end in ends:
             end()
     except Exception as error:
@@ -162,7 +163,11 @@ def _next(original: "Any") -> "Any":
         start, cpu = clock(), cpu_clock()
         try:
             batch = original(self)
-            if not batches.off:
+            try:  # the usual case here, for its speed: a tuple of tensors
+                first = batch[0] if batch.__class__ in SEQUENCES else batch
+                if first.__class__ is not Tensor or first.shape[0] != _samples.get(ident):
+                    _batch(ident, batch)
+            except Exception:
                 _batch(ident, batch)
             return batch
         except StopIteration as error:
@@ -186,6 +191,8 @@ def _next(original: "Any") -> "Any":
 
 def _batch(ident: int, batch: "Any") -> None:
     """A BATCH record, before the wait that brought it, when the number of samples changes."""
+    if batches.off:
+        return
     try:
         with torch_c.DisableTorchFunction():
             samples = leading(batch)
@@ -263,9 +270,9 @@ def _fetch(original: "Any") -> "Any":
         if not making.off:
             try:
                 worker = _worker()
-                spent = (cpu_clock() - cpu) // 1000
-                ident = 0 if worker is None else worker.id + 1
-                ring.emit(start, clock(), ring.meta(wire.FETCH, ident, spent))
+                meta = wire.FETCH if worker is None else wire.FETCH | worker.id + 1 << IDENT
+                spent = (cpu_clock() - cpu) // 1000 & wire.VALUE_MAX
+                ring.emit(start, clock(), meta | spent << VALUE)
             except Exception as error:
                 making.fail(error)
         return batch
@@ -278,10 +285,10 @@ class Collate:
 
     def __init__(self, function: "Any", ident: int) -> None:
         self.function = function
-        self.ident = ident
+        self.meta = wire.COLLATE | ident << IDENT
 
     def __call__(self, samples: "Any") -> "Any":
-        start, cpu = clock(), cpu_clock()
+        start = clock()
         try:
             batch = self.function(samples)
         except BaseException as error:
@@ -289,8 +296,7 @@ class Collate:
             raise
         if not making.off:
             try:
-                spent = (cpu_clock() - cpu) // 1000
-                ring.emit(start, clock(), ring.meta(wire.COLLATE, self.ident, spent))
+                ring.emit(start, clock(), self.meta)
             except Exception as error:
                 making.fail(error)
         return batch

@@ -195,7 +195,8 @@ class RootCall:
     def _wrote(self, start: int, meta: int, root: "Any") -> None:
         global _called
         try:
-            ring.emit(start, clock(), meta)
+            end = clock()
+            ring.emit(start, end, meta)
             if not self.told and not torch_c._get_tracing_state():
                 self.told = True
                 _tell(root, self.ident)
@@ -203,7 +204,7 @@ class RootCall:
             if _budget > 0:
                 arm()
             if self.ident == 1:
-                capture.tick(capture.CALL)
+                capture.tick(capture.CALL, end)
         except Exception as error:
             hook.fail(error)
 

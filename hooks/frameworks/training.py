@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 backwards, optimizers = Hook("backward"), Hook("optimizer")
-clock, cpu_clock = ring.clock, ring.cpu_clock
+clock = ring.clock
 torch_c: "Any" = sys.modules["torch"]._C
 RAISED = wire.F_RAISED << wire.FLAG_SHIFT
 
@@ -28,7 +28,7 @@ def _backward(original: "Any") -> "Any":
     def backward(*args: "Any", **kwargs: "Any") -> "Any":
         outermost, meta = not inside.backward, wire.BACKWARD
         inside.backward = True
-        start, cpu = clock(), cpu_clock()
+        start = clock()
         try:
             return original(*args, **kwargs)
         except BaseException as error:
@@ -40,8 +40,7 @@ def _backward(original: "Any") -> "Any":
                 inside.backward = False
                 if not backwards.off:
                     try:
-                        spent = min((cpu_clock() - cpu) // 1000, wire.VALUE_MAX)
-                        ring.emit(start, clock(), meta | spent << wire.VALUE_SHIFT)
+                        ring.emit(start, clock(), meta)
                     except Exception as error:
                         backwards.fail(error)
 
@@ -109,7 +108,7 @@ def _stepped(optimizer: "Any", start: int, meta: int) -> None:
         ring.emit(start, end, meta | ident << wire.IDENT_SHIFT)
         modules.stepped(known is None)
         if ident == 1:
-            capture.tick(capture.STEP)
+            capture.tick(capture.STEP, end)
     except Exception as error:
         optimizers.fail(error)
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import accelprof
 from spool_reading import Process, read
+
+import accelprof
 
 ROOT = Path(accelprof.__file__).resolve().parent
 INJECT = ROOT / "hooks" / "inject"

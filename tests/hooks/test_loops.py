@@ -91,7 +91,8 @@ with accelprof.phase("copies"):
 
 with accelprof.phase("checkpointing"):
     from torch.utils.checkpoint import checkpoint
-    checkpoint(net.inner, torch.randn(8, 8, requires_grad=True), use_reentrant=False).sum().backward()
+    value = checkpoint(net.inner, torch.randn(8, 8, requires_grad=True), use_reentrant=False)
+    value.sum().backward()
     torch.autograd.grad(net(x[:4, :8]).sum(), list(net.parameters()))
 
 with accelprof.phase("saving"):
@@ -119,8 +120,8 @@ def section(main: Process, name: str) -> list[Span]:
     """The spans inside of a phase, without the collector's."""
     ident = next(f["id"] for f in main.fact("phase") if f["name"] == name)
     (phase,) = [s for s in main.of("PHASE") if s.ident == ident]
-    return [s for s in main.spans
-            if phase.start <= s.start and s.end <= phase.end and s.kind not in ("GC", "PHASE")]  # fmt: skip
+    inside = [s for s in main.spans if phase.start <= s.start and s.end <= phase.end]
+    return [s for s in inside if s.kind not in ("GC", "PHASE")]
 
 
 def kinds(spans: list[Span], *left_out: str) -> list[str]:

@@ -215,6 +215,6 @@ def test_ends(tmp_path: Path) -> None:
             print(os.wait()[1], flush=True)
         eval(WAYS[-1])
     """.replace("{WAYS}", repr([way for way, _ in ENDS.values()][::-1]))
-    plain, ours = both(script, tmp_path, status=None, same=without_the_line_of_the_root)
+    plain, _ = both(script, tmp_path, status=None, same=without_the_line_of_the_root)
     assert plain.status == 1 and "mine" in plain.err
     assert os.waitstatus_to_exitcode(int(plain.out.split()[0])) == -15
