@@ -24,6 +24,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("export", "Hand a run on: Parquet, CSV, Chrome trace, other tools."),
     ("serve-metrics", "OpenMetrics of the runs that are alive, for Prometheus."),
     ("advise", "What other accelerators would do for a run: time, memory, cost."),
+    ("capture", "Ask a running job for one more operator capture."),
     ("sql", "Read-only SQL over a run."),
     ("devices", "The accelerators that are here, and what can be read of them."),
     ("accelerators", "The catalogue: peak rates, bandwidth, memory, price."),
