@@ -85,13 +85,13 @@ def _format(given: str | None, json: bool, output: Path | None) -> str:
 
 
 def _writers() -> dict[str, Callable[[Comparison], str]]:
-    from ..comparison.document import document
+    from ..comparison.document import document, shares
     from ..reports import html, markdown, text
 
     return {
         "txt": lambda found: text.write(document(found)),
         "md": lambda found: markdown.write(document(found)),
-        "html": lambda found: html.write("Comparison", document(found)),
+        "html": lambda found: html.write("Comparison", document(found), shares(found)),
         "json": _json,
     }
 

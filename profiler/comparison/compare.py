@@ -131,8 +131,8 @@ def _fastest(names: Sequence[str], rate: Metric) -> str:
         return f"None of the others is faster than {names[0]}: {speed}."
     against = rate.against_first[best - 1]
     noise = {True: "", False: ", within noise", None: ", too few steps to tell from noise"}
-    times = _times(against.ratio or 1.0)
-    return f"{names[best]} is the fastest: {speed}, {times} {names[0]}{noise[against.significant]}."
+    said = f"{speed}, {_times(against.ratio or 1.0)} as fast as {names[0]}"
+    return f"{names[best]} is the fastest: {said}{noise[against.significant]}."
 
 
 def _notes(sides: Sequence[Side]) -> list[str]:

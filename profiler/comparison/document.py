@@ -46,6 +46,15 @@ def document(found: Comparison) -> Document:
     )  # fmt: skip
 
 
+def shares(found: Comparison) -> list[tuple[str, dict[str, float]]]:
+    """The shares of each run, by the name that heads its column."""
+    parts = [m for m in found.metrics if m.name.startswith("share_")]
+    return [
+        (name, {m.name.removeprefix("share_"): m.values[at] or 0.0 for m in parts})
+        for at, name in enumerate(_names(found))
+    ]
+
+
 def _runs(found: Comparison) -> Paragraph:
     parts: list[Cell] = ["Runs: "]
     for at, run in enumerate(found.runs):

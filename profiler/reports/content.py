@@ -55,9 +55,15 @@ def changes(report: Report) -> list[Change]:
 
 def worth(finding: Finding) -> str:
     """What following the advice brings at most; empty when not known."""
-    limit = finding.speedup_limit
+    return promise(finding.speedup_limit)
+
+
+def promise(limit: float | None) -> str:
+    """A limit in words. Nobody is promised 100x: over 10x the next bottleneck decides."""
     if not limit:
         return ""
+    if limit > 10:
+        return "over 10x"
     return f"up to {figures.times(limit)}" if limit >= 1.01 else "under 1 %"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ CHARTS: dict[str, tuple[Callable[[Report, Series], Chart | None], ...]] = {
     "Use of the machine": (html_charts.use, html_charts.memory, html_charts.power),
 }
 SHORT = 18  # characters
+Shares = tuple[str, Mapping[str, float]]  # a run's name and its shares
 _TIME = "Where the time goes"
 
 
@@ -44,14 +45,15 @@ def render(report: Report, series: Series | None = None) -> str:
     return page(title, body, [chart for group in charts.values() for chart in group])
 
 
-def write(title: str, found: Document) -> str:
-    """A document without charts as a web page."""
+def write(title: str, found: Document, shares: Sequence[Shares] = ()) -> str:
+    """A document as a web page; `shares` of several runs become bars over their table."""
     parts = [
         f'<header><h1><span class="chip">{esc(found.verdict)}</span> '
         f'<span class="headline">{esc(found.headline)}</span></h1>{_block(found.run)}</header>'
     ]
     for section in found.sections:
-        parts.append(_section(section.title, [_block(block) for block in section.blocks]))
+        above = [_bars(shares)] if section.title == _TIME and shares else []
+        parts.append(_section(section.title, above + [_block(b) for b in section.blocks]))
     return page(title, "\n".join(parts), [])
 
 
@@ -130,7 +132,7 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     elif time.steps_per_s is not None:
         yield "Throughput", figures.number(time.steps_per_s), "steps/s"
     if report.verdict.speedup_limit and report.verdict.speedup_limit >= 1.01:
-        yield "Fixing it brings", f"up to {figures.times(report.verdict.speedup_limit)}", ""
+        yield "Fixing it brings", content.promise(report.verdict.speedup_limit), ""
     yield (
         "Wall time",
         figures.seconds(report.run.wall_s),
@@ -178,10 +180,9 @@ def _section(title: str, parts: list[str]) -> str:
     return f"{head}\n{inside}\n</section>"
 
 
-def _shares(report: Report) -> str:
-    """One bar of the whole, and the table that says the same."""
-    found = phases.largest_first(report.time.shares, at_least=0.005)
-    whole, at, boxes = sum(value for _, value in found), 0.0, []
+def _bar(found: Sequence[tuple[str, float]]) -> str:
+    """Shares as one bar, in the order given."""
+    whole, at, boxes = sum(value for _, value in found) or 1.0, 0.0, []
     for name, value in found:
         wide = 1000 * value / whole
         boxes.append(
@@ -189,10 +190,27 @@ def _shares(report: Report) -> str:
         )
         at += wide
     said = ", ".join(f"{name} {figures.share(value)}" for name, value in found)
-    bar = (
+    return (
         '<svg class="bar" viewBox="0 0 1000 34" preserveAspectRatio="none" role="img" '
         f'aria-label="{esc(said)}">{"".join(boxes)}</svg>'
     )
+
+
+def _bars(runs: Sequence[Shares]) -> str:
+    """One bar a run, shares in the same order in all of them."""
+    every = [[(name, s[name]) for name in phases.LOOKS if s.get(name, 0) >= 0.005] for _, s in runs]
+    names = [name for name in phases.LOOKS if any(name == k for found in every for k, _ in found)]
+    legend = "".join(f'<li><i class="key s-{name}"></i>{name}</li>' for name in names)
+    bars = "".join(
+        f"<p>{esc(run)}</p>{_bar(found)}" for (run, _), found in zip(runs, every, strict=True)
+    )
+    return f'<ul class="legend" aria-hidden="true">{legend}</ul><div class="bars">{bars}</div>'
+
+
+def _shares(report: Report) -> str:
+    """One bar of the whole, and the table that says the same."""
+    found = phases.largest_first(report.time.shares, at_least=0.005)
+    bar = _bar(found)
     rows = "".join(
         f'<tr><th scope="row"><i class="key s-{name}"></i>{esc(name)}</th>'
         f'<td class="right">{esc(figures.share(value))}</td>'

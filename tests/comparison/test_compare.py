@@ -102,6 +102,7 @@ def test_every_format(home: Path, tmp_path: Path) -> None:
         done = accelprof(home, "compare", "slow", "fast", "-o", str(tmp_path / name))
         assert (done.returncode, done.stdout) == (0, "")
         assert (tmp_path / name).read_text().startswith(begin)
+    assert (tmp_path / "c.html").read_text().count('<svg class="bar"') == 2
 
 
 def test_what_cannot_be_compared_is_refused(home: Path, tmp_path: Path) -> None:
@@ -191,3 +192,10 @@ def test_the_interval_holds_what_it_says() -> None:
 
 def test_the_same_runs_give_the_same_interval(home: Path) -> None:
     assert body(home, "slow", "fast") == body(home, "slow", "fast")
+
+
+@pytest.mark.parametrize("command", ["compare", "check", "export", "serve-metrics"])
+def test_help_has_an_example(home: Path, command: str) -> None:
+    done = process(home, command, "--help")
+    assert done.returncode == 0
+    assert f"Example: accelprof {command}" in done.stdout
