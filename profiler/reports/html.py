@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..report import Report
 from ..series import Series
-from . import figures, html_charts, phases
+from . import content, figures, html_charts, phases
 from .document import Block, Bullets, Cell, Code, Document, Paragraph, Table
 from .html_charts import Chart
 from .html_svg import FRAMES, esc, n, svg

@@ -175,6 +175,17 @@ def test_cannot_tell(run: Callable[[], Run], rule: str) -> None:
     assert rule in missing
 
 
+def test_a_promise_is_capped_by_what_the_advice_can_do() -> None:
+    def limit(run: Run, rule: str) -> float:
+        found = diagnose(run, now_ns=T0).findings
+        return next(f.speedup_limit for f in found if f.id == rule and f.speedup_limit)
+
+    share = diagnose(narrow("inference"), now_ns=T0).time.shares["memory"]
+    assert limit(narrow("inference"), "decode") <= 1 / (1 - share) + 0.01
+    fused = diagnose(split_loop(PASS), now_ns=T0).time.shares["memory"]
+    assert limit(split_loop(PASS), "unfused-ops") == pytest.approx(1 / (1 - 0.75 * fused), rel=0.01)
+
+
 def test_enough_workers_is_clear_of_too_few() -> None:
     assert "too-few-workers" not in ids(diagnose(with_workers(30.0, 29.0, 0.97), now_ns=T0))
 
