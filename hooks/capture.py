@@ -39,7 +39,7 @@ class Capture:
         self.source = CALL
         self.ticks = 0
         self.aside = False  # the job has a profiler of its own
-        self.first = self.last = 0
+        self.first = self.before = self.last = 0
         self.recent: "list[int]" = []
         self.asked = 0  # the control word that was last looked at
         self.left = 0  # ticks to the end of the capture that runs
@@ -60,11 +60,11 @@ class Capture:
         elif get_ident() != self.thread:
             return
         self.ticks += 1
-        recent = self.recent
-        recent.append(now - self.last)
-        if len(recent) > RECENT:
-            del recent[0]
-        self.last = now
+        if len(self.recent) < RECENT:
+            self.recent.append(now - self.last)
+        else:
+            self.recent[self.ticks % RECENT] = now - self.last
+        self.before, self.last = self.last, now
         if self.left:
             self.left -= 1
             if self.left == 0:
@@ -84,7 +84,7 @@ class Capture:
         if self.ticks <= FEWEST_TICKS or now - self.first < SETTLED_NS:
             return
         typical = sorted(self.recent)[len(self.recent) // 2]
-        if self.recent[-1] > REGIME * typical and self.ticks < 50:
+        if now - self.before > REGIME * typical and self.ticks < 50:
             return  # the last step was an odd one
         if self.settled:
             change = typical / max(1, self.captured_step_ns)

@@ -4,6 +4,7 @@ import sys
 
 from . import ring, wire
 from .facts import fact
+from .threads import inside
 
 _phases: "dict[str, int]" = {}
 
@@ -15,13 +16,13 @@ def phase(name: str, start: int, raised: bool) -> None:
         ident = _phases[name] = min(len(_phases) + 1, wire.IDENT_MAX)
         fact(wire.FACT_PHASE, id=ident, name=name[:200])
     flags = wire.F_RAISED if raised else 0
-    ring.emit(start, ring.clock(), ring.meta(wire.PHASE, ident, flags=flags))
+    ring.emit(start, ring.clock(), ring.meta(wire.PHASE, ident, flags=flags) | inside().other)
 
 
 def step() -> None:
     """A step ends here."""
     now = ring.clock()
-    ring.emit(now, now, wire.STEP_MARK)
+    ring.emit(now, now, wire.STEP_MARK | inside().other)
     capture = sys.modules.get("_accelprof_hooks.capture")
     if capture is not None:
         capture.tick(capture.MARK, now)
@@ -30,4 +31,4 @@ def step() -> None:
 def samples(count: int) -> None:
     """The step that runs has this many samples."""
     now = ring.clock()
-    ring.emit(now, now, ring.meta(wire.SAMPLES, 0, count))
+    ring.emit(now, now, ring.meta(wire.SAMPLES, 0, count) | inside().other)

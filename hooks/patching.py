@@ -2,7 +2,6 @@
 
 import os
 import sys
-from _thread import _local
 
 from . import facts
 
@@ -12,22 +11,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DRESS = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
-
-
-class Inside(_local):
-    """What this thread is inside of: spans of one kind never nest."""
-
-    data = False
-    forward = False
-    backward = False
-    saving = False
-    logging = False
-    collective = False
-    syncing = False
-    stepping = False
-
-
-inside = Inside()
 
 
 class Hook:

@@ -2,7 +2,8 @@
 
 `emit` is the one function that hooks call, and it is replaced: it opens the ring on its first
 call, in the process that calls it, so a forked child never writes into its parent's ring.
-No locks: `pack_into` holds the GIL and the counter is atomic.
+No locks: `pack_into` holds the GIL and the counter is atomic. Every record is written at once:
+letting them wait for company was tried, and saved nothing inside of a real step.
 """
 
 import itertools
@@ -10,9 +11,8 @@ import mmap
 import os
 import sys
 import time
-from _thread import get_ident
 
-from . import facts, wire
+from . import facts, threads, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 clock = time.perf_counter_ns
 cpu_clock = time.thread_time_ns
 
-home = get_ident()  # the thread that imported torch, or made the first record
-emit: "Callable[[int, int, int], None]"
-_buffer: "mmap.mmap | None" = None
+emit: "Callable[[int, int, int], None]"  # start and end (clock), meta; a thread's `other` in it
+_words: "memoryview | None" = None  # of the header and all after it, 8 bytes each
 _kept: "list[mmap.mmap]" = []  # never unmapped: its descriptor may by then be the job's
 
 
@@ -39,21 +38,19 @@ def meta(kind: int, ident: int = 0, value: int = 0, flags: int = 0) -> int:
 
 def control() -> int:
     """The control word that the profiler writes; 0 before there is a ring."""
-    if _buffer is None:
-        return 0
-    word: int = wire.CONTROL.unpack_from(_buffer, wire.CONTROL_OFFSET)[0]
-    return word
+    return _words[wire.CONTROL_OFFSET >> 3] if _words is not None else 0
 
 
 def is_open() -> bool:
     """Whether this process has a ring already."""
-    return _buffer is not None
+    return _words is not None
 
 
 def reset() -> None:
     """In a forked child: forget the parent's ring."""
-    global emit, home, _buffer
-    emit, home, _buffer = _first, get_ident(), None
+    global emit, _words
+    emit, _words = _first, None
+    threads.reset()
 
 
 def _nothing(start: int, end: int, record: int) -> None:
@@ -72,7 +69,7 @@ def _first(start: int, end: int, record: int) -> None:
 
 def _open() -> "Callable[[int, int, int], None]":
     """Makes the ring of this process and the function that writes to it."""
-    global _buffer
+    global _words
     facts.begin()
     size = wire.HEADER_SIZE + wire.RING_RECORDS * wire.RECORD_SIZE
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -87,15 +84,12 @@ def _open() -> "Callable[[int, int, int], None]":
     about = (wire.VERSION, wire.RING_RECORDS, os.getpid(), _wall_offset())
     wire.HEADER.pack_into(buffer, 0, bytes(8), *about)
     buffer[:8] = wire.MAGIC  # last: a header without it is not read
-    _buffer = buffer
+    _words = memoryview(buffer).cast("Q")
 
-    pack, count, thread = wire.RECORD.pack_into, itertools.count(1).__next__, get_ident
-    mask, first, at_home = wire.RING_RECORDS - 1, wire.HEADER_SIZE, home
-    other = wire.F_OTHER_THREAD << wire.FLAG_SHIFT
+    pack, count = wire.RECORD.pack_into, itertools.count(1).__next__
+    mask, first = wire.RING_RECORDS - 1, wire.HEADER_SIZE
 
     def emit(start: int, end: int, record: int) -> None:
-        if thread() != at_home:
-            record |= other
         number = count()
         pack(buffer, first + ((number & mask) << 5), start, end - start, record, number)
 

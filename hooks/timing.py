@@ -1,7 +1,8 @@
 """The common wrapper: one span for the outermost call of its kind on a thread."""
 
 from . import ring
-from .patching import Hook, inside, undress
+from .patching import Hook, undress
+from .threads import inside
 from .wire import F_RAISED, FLAG_SHIFT
 
 TYPE_CHECKING = False
@@ -21,9 +22,10 @@ def timed(hook: Hook, record: int, within: str) -> "Callable[[Any], Any]":
 
     def make(original: "Any") -> "Any":
         def wrapper(*args: "Any", **kwargs: "Any") -> "Any":
-            outermost = not getattr(inside, within)
-            setattr(inside, within, True)
-            meta, start = record, clock()
+            here = inside()
+            outermost = not getattr(here, within)
+            setattr(here, within, True)
+            meta, start = record | here.other, clock()
             try:
                 return original(*args, **kwargs)
             except BaseException as error:
@@ -32,7 +34,7 @@ def timed(hook: Hook, record: int, within: str) -> "Callable[[Any], Any]":
                 raise
             finally:
                 if outermost:
-                    setattr(inside, within, False)
+                    setattr(here, within, False)
                     if not hook.off:
                         try:
                             ring.emit(start, clock(), meta)

@@ -1,6 +1,7 @@
 """Pauses of the garbage collector."""
 
 from .. import ring, wire
+from ..threads import inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,6 @@ def _collected(phase: str, info: "dict[str, int]") -> None:
         _start = now
     elif _start and now - _start >= SHORTEST_NS and ring.is_open():
         try:
-            ring.emit(_start, now, ring.meta(wire.GC, info["generation"]))
+            ring.emit(_start, now, ring.meta(wire.GC, info["generation"]) | inside().other)
         except Exception:
             _start = 0

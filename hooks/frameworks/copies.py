@@ -7,6 +7,7 @@ import sys
 
 from .. import ring, wire
 from ..patching import Hook, undress
+from ..threads import inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def _copied(before: "Any", after: "Any", start: int, end: int) -> None:
         if after.device.type == before.device.type or torch_c._get_tracing_state():
             return
         size = after.numel() * after.element_size() >> 10
-    ring.emit(start, end, ring.meta(wire.H2D, 0, size))
+    ring.emit(start, end, ring.meta(wire.H2D, 0, size) | inside().other)
 
 
 def _copy(original: "Any") -> "Any":

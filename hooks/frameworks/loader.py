@@ -10,7 +10,8 @@ import weakref
 
 from .. import ring, wire
 from ..facts import fact
-from ..patching import Hook, inside, undress, user_frame
+from ..patching import Hook, undress, user_frame
+from ..threads import inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ ITER_END = wire.F_ITER_END << FLAG
 RAISED = wire.F_RAISED << FLAG
 torch_c: "Any" = sys.modules["torch"]._C
 Tensor: "Any" = sys.modules["torch"].Tensor
+workers: "Any" = sys.modules["torch.utils.data._utils.worker"]  # has a note in each of them
 SEQUENCES = (tuple, list)
 LOADER = "_accelprof_loader"  # attribute of an iterator; it cannot be pickled anyway
 
@@ -118,8 +120,9 @@ def _start_method(workers: int) -> "str | None":
 
 def _iter(original: "Any") -> "Any":
     def __iter__(self: "Any") -> "Any":
-        outermost, meta, ident = not inside.data, wire.DATA_WAIT | wire.F_ITER_START << FLAG, 0
-        inside.data = True
+        here, ident = inside(), 0
+        outermost, meta = not here.data, here.other | wire.DATA_WAIT | wire.F_ITER_START << FLAG
+        here.data = True
         start, cpu = clock(), cpu_clock()
         try:
             iterator = original(self)
@@ -134,7 +137,7 @@ def _iter(original: "Any") -> "Any":
             raise
         finally:
             if outermost:
-                inside.data = False
+                here.data = False
                 if not waits.off:
                     _wrote(start, meta | ident << IDENT, cpu)
 
@@ -152,14 +155,15 @@ def _wrote(start: int, meta: int, cpu: int) -> None:
 
 def _next(original: "Any") -> "Any":
     def __next__(self: "Any") -> "Any":
-        if inside.data:  # a loader that feeds a loader
+        here = inside()
+        if here.data:  # a loader that feeds a loader
             try:
                 return original(self)
             except BaseException as error:
                 undress(error)
                 raise
-        inside.data = True
-        meta, ident = wire.DATA_WAIT, self.__dict__.get(LOADER, 0)
+        here.data = True
+        meta, ident = wire.DATA_WAIT | here.other, self.__dict__.get(LOADER, 0)
         start, cpu = clock(), cpu_clock()
         try:
             batch = original(self)
@@ -179,7 +183,7 @@ def _next(original: "Any") -> "Any":
             undress(error)
             raise
         finally:
-            inside.data = False
+            here.data = False
             if not waits.off:
                 _wrote(start, meta | ident << IDENT, cpu)
 
@@ -199,7 +203,7 @@ def _batch(ident: int, batch: "Any") -> None:
         if samples is not None and samples != _samples.get(ident):
             _samples[ident] = samples
             now = clock()
-            ring.emit(now, now, ring.meta(wire.BATCH, ident, samples))
+            ring.emit(now, now, ring.meta(wire.BATCH, ident, samples) | inside().other)
     except Exception as error:
         batches.fail(error)
 
@@ -228,16 +232,11 @@ def leading(batch: "Any", depth: int = 4) -> "int | None":
 # -- the making of batches, in a worker or in process -----------------------------------------
 
 
-def _worker() -> "Any":
-    """torch's note in a loader worker; None elsewhere."""
-    return sys.modules["torch.utils.data._utils.worker"]._worker_info
-
-
 def _fetcher_init(original: "Any") -> "Any":
     def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
         original(self, *args, **kwargs)
         try:
-            worker = _worker()
+            worker = workers._worker_info
             if worker is not None:
                 _tell_worker(worker)
             if not making.off:
@@ -255,7 +254,7 @@ def _tell_worker(worker: "Any") -> None:
     global _told
     if _told != os.getpid():
         _told = os.getpid()
-        inside.data = True  # all it does is make batches: transforms are no models
+        inside().data = True  # all it does is make batches: transforms are no models
         fact(wire.FACT_WORKER, worker=worker.id, parent=os.getppid())
 
 
@@ -269,8 +268,10 @@ def _fetch(original: "Any") -> "Any":
             raise
         if not making.off:
             try:
-                worker = _worker()
-                meta = wire.FETCH if worker is None else wire.FETCH | worker.id + 1 << IDENT
+                worker = workers._worker_info
+                meta = wire.FETCH | inside().other
+                if worker is not None:
+                    meta |= worker.id + 1 << IDENT
                 spent = (cpu_clock() - cpu) // 1000 & wire.VALUE_MAX
                 ring.emit(start, clock(), meta | spent << VALUE)
             except Exception as error:
@@ -296,7 +297,7 @@ class Collate:
             raise
         if not making.off:
             try:
-                ring.emit(start, clock(), self.meta)
+                ring.emit(start, clock(), self.meta | inside().other)
             except Exception as error:
                 making.fail(error)
         return batch

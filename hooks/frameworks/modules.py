@@ -13,7 +13,8 @@ import weakref
 
 from .. import capture, postimport, ring, wire
 from ..facts import fact
-from ..patching import Hook, dress, inside, undress
+from ..patching import Hook, dress, undress
+from ..threads import inside
 from . import loader
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ _grad_enabled: "Any" = None
 _budget = 32  # how often the class may still be armed
 _roots: "list[weakref.ref[RootCall]]" = []
 _count = 0
-_called = False  # a known root, since the last optimizer step
+called = False  # a known root, since the last optimizer step
 
 
 def install(module: "Any") -> None:
@@ -102,19 +103,19 @@ def disarm() -> None:
 
 def stepped(new: bool) -> None:
     """An optimizer step is over; `new`: the first one of that optimizer."""
-    global _budget, _called
+    global _budget, called
     if new:
         _budget = max(_budget, 32)
         arm()
-    elif not _called:
+    elif not called:
         _budget = max(_budget, 1)
         arm()
-    _called = False
+    called = False
 
 
 def _discover(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
     disarm()
-    now = inside
+    now = inside()
     if not (now.forward or now.backward or now.data or now.saving):
         try:
             _adopt(self)
@@ -167,15 +168,16 @@ class RootCall:
         if moved:
             root = caller
         call = root._call_impl if self.inner is None else self.inner  # type: ignore[union-attr]
-        outermost = not (inside.forward or inside.backward or inside.data or hook.off or moved)
+        here = inside()
+        outermost = not (here.forward or here.backward or here.data or hook.off or moved)
         if not outermost:
             try:
                 return call(*args, **kwargs)
             except BaseException as error:
                 undress(error)
                 raise
-        inside.forward = True
-        meta = wire.FORWARD | self.ident << wire.IDENT_SHIFT
+        here.forward = True
+        meta = wire.FORWARD | here.other | self.ident << wire.IDENT_SHIFT
         if _grad_enabled():
             meta |= GRAD
         if root.training:  # type: ignore[union-attr]
@@ -188,19 +190,19 @@ class RootCall:
             undress(error)
             raise
         finally:
-            inside.forward = False
+            here.forward = False
             if not hook.off:
                 self._wrote(start, meta, root)
 
     def _wrote(self, start: int, meta: int, root: "Any") -> None:
-        global _called
+        global called
         try:
             end = clock()
             ring.emit(start, end, meta)
             if not self.told and not torch_c._get_tracing_state():
                 self.told = True
                 _tell(root, self.ident)
-            _called = True
+            called = True
             if _budget > 0:
                 arm()
             if self.ident == 1:

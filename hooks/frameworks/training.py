@@ -5,7 +5,8 @@ import weakref
 
 from .. import capture, ring, wire
 from ..facts import fact
-from ..patching import Hook, dress, inside, undress
+from ..patching import Hook, dress, undress
+from ..threads import inside
 from . import modules
 
 TYPE_CHECKING = False
@@ -26,8 +27,9 @@ def install_backward(module: "Any") -> None:
 
 def _backward(original: "Any") -> "Any":
     def backward(*args: "Any", **kwargs: "Any") -> "Any":
-        outermost, meta = not inside.backward, wire.BACKWARD
-        inside.backward = True
+        here = inside()
+        outermost, meta = not here.backward, wire.BACKWARD | here.other
+        here.backward = True
         start = clock()
         try:
             return original(*args, **kwargs)
@@ -37,7 +39,7 @@ def _backward(original: "Any") -> "Any":
             raise
         finally:
             if outermost:
-                inside.backward = False
+                here.backward = False
                 if not backwards.off:
                     try:
                         ring.emit(start, clock(), meta)
@@ -82,8 +84,9 @@ _count = 0
 
 def _step(original: "Any") -> "Any":
     def step(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        outermost, meta = not inside.stepping, wire.OPTIMIZER
-        inside.stepping = True
+        here = inside()
+        outermost, meta = not here.stepping, wire.OPTIMIZER | here.other
+        here.stepping = True
         start = clock()
         try:
             return original(self, *args, **kwargs)
@@ -93,7 +96,7 @@ def _step(original: "Any") -> "Any":
             raise
         finally:
             if outermost:
-                inside.stepping = False
+                here.stepping = False
                 if not optimizers.off:
                     _stepped(self, start, meta)
 
@@ -106,7 +109,9 @@ def _stepped(optimizer: "Any", start: int, meta: int) -> None:
         known = _known.get(id(optimizer))
         ident = known[0] if known is not None else _number(optimizer)
         ring.emit(start, end, meta | ident << wire.IDENT_SHIFT)
-        modules.stepped(known is None)
+        if known is None or not modules.called:
+            modules.stepped(known is None)
+        modules.called = False
         if ident == 1:
             capture.tick(capture.STEP, end)
     except Exception as error:

@@ -171,8 +171,10 @@ def test_multiprocessing(tmp_path: Path, method: str) -> None:
 
         if __name__ == "__main__":
             context = multiprocessing.get_context("{method}")
-            with context.Pool(2) as pool:
-                print(sum(pool.map(work, range(4), chunksize=2)))
+            pool = context.Pool(2)
+            print(sum(pool.map(work, range(4), chunksize=2)))
+            pool.close()
+            pool.join()
     """
     ours = run(script, tmp_path)
     assert ours.out.count("True") == 4 and "6" in ours.out and not ours.err
