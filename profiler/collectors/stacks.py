@@ -1,7 +1,7 @@
 """Where the job's Python code spends its time: py-spy, out of process, in short random windows.
 
 py-spy reads the target's memory without stopping it. A window costs about 60 ms of CPU; the pauses
-between windows keep the mean at 1 % of a core. The first window comes early: jobs may be short.
+between windows keep the mean at 1 % of a core. The first windows come early: jobs may be short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from . import Collector, Finished, Gap, Row, Target
 
 RATE_HZ = 50
 WINDOW_S = 1
-FIRST_S = 2.5  # after the first step
+FIRST_S = 1.0  # after the first step
+# After the first windows the pauses are short, for jobs of seconds; the cost may then be higher.
+EARLY, EARLY_PAUSE_S, EARLY_SHARE = 2, (1.0, 3.0), 0.05
 UNSTEPPED_S = 20.0  # a process with torch that makes no step is looked at as well
 PAUSE_S = (10.0, 20.0)
 SHARE = 0.01  # of one core, mean
@@ -117,8 +119,12 @@ class StackCollector(Collector):
             rows += _rows(t_ns + time.perf_counter_ns() - began, target, window.stacks)
             if self._stopped:
                 return rows
+        early = self._turn < EARLY
+        pause = max(
+            self._random.uniform(*(EARLY_PAUSE_S if early else PAUSE_S)),
+            spent / (EARLY_SHARE if early else SHARE),
+        )
         self._turn += 1
-        pause = max(self._random.uniform(*PAUSE_S), spent / SHARE)
         self._due_ns = t_ns + round(pause * 1e9)
         self._failures = 0 if gave else self._failures + 1
         if error and (_DENIED.search(error) or self._failures >= FAILURES):

@@ -20,7 +20,7 @@ from ..report import (
     StepMs,
     Time,
 )  # fmt: skip
-from .model import PHASES, RunView
+from .model import PHASES, RunView, StackShares
 from .rules.memory_growth import growth
 from .statistics import quantile
 
@@ -137,21 +137,25 @@ def devices(view: RunView, rows: Sequence[tuple[Any, ...]]) -> list[Device]:
 
 
 def hotspots(view: RunView) -> Hotspots:
-    def spots(*categories: str) -> list[Hotspot]:
-        found: dict[str, float] = {}
-        weight = sum(view.stacks.shares.get(c, 0.0) for c in categories) or 1.0
-        for category in categories:
-            part = view.stacks.shares.get(category, 0.0) / weight
-            for place, share in view.stacks.hot.get(category, []):
-                found[place] = found.get(place, 0.0) + share * part
-        ranked = sorted(found.items(), key=lambda kv: -kv[1])[:5]
-        return [Hotspot(where=place, share=share) for place, share in ranked]
-
+    """Where input is made (in the workers when they were looked at), and the host's own lines."""
     ops = view.split.ops if view.split else ()
+    made = _spots(view.worker_stacks, *view.worker_stacks.shares)
     return Hotspots(
-        input=spots("loader", "input"), host=spots("user", "model"),
+        input=made or _spots(view.stacks, "loader", "input"),
+        host=_spots(view.stacks, "user", "model"),
         ops=[OpSpot(o["name"], o["share"], _bound(o["bound"]), o["efficiency"]) for o in ops],
     )  # fmt: skip
+
+
+def _spots(seen: StackShares, *categories: str) -> list[Hotspot]:
+    found: dict[str, float] = {}
+    weight = sum(seen.shares.get(c, 0.0) for c in categories) or 1.0
+    for category in categories:
+        part = seen.shares.get(category, 0.0) / weight
+        for place, share in seen.hot.get(category, []):
+            found[place] = found.get(place, 0.0) + share * part
+    ranked = sorted(found.items(), key=lambda kv: -kv[1])[:5]
+    return [Hotspot(where=place, share=share) for place, share in ranked]
 
 
 def _bound(text: str) -> Any:

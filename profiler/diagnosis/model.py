@@ -220,6 +220,7 @@ class RunView:
     job: Job = Job()
     device: DeviceUse = DeviceUse()
     stacks: StackShares = StackShares()
+    worker_stacks: StackShares = StackShares()  # of loader workers while they make batches
     iterator_share: float | None = None  # of wall time; part of input
     gc_share: float | None = None  # of wall time; inside other phases
     uncovered_share: float = 0.0  # of wall time: no span, and stacks could not tell either

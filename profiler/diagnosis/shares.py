@@ -104,7 +104,7 @@ def _loose_by_stacks(loose: float, part: dict[str, float], how: Division) -> dic
     return found | {"work": loose - sum(found.values())}
 
 
-MIN_STACK_SAMPLES = 30
+MIN_STACK_SAMPLES = 20  # of a window of 50
 BLIND = 0.10  # of the time; less cannot make a verdict wrong by itself
 STACK_NOISE = 0.03
 

@@ -107,6 +107,11 @@ def _outer(parsed: list[tuple[str, str, str]]) -> str | None:
     return None
 
 
+def waits_for_work(frames: str) -> bool:
+    """Whether a loader worker stands in the queue that gives it its next index."""
+    return "multiprocessing/queues.py" in frames and "Queue.get" in frames
+
+
 def summarise(rows: Iterable[tuple[str, int]]) -> StackShares:
     """Shares by category and the places they come from, of (frames, samples) rows."""
     counts: Counter[str] = Counter()

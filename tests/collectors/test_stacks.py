@@ -16,6 +16,9 @@ import pytest
 import accelprof
 from accelprof.profiler.collectors import Finished, Target
 from accelprof.profiler.collectors.stacks import (
+    EARLY,
+    EARLY_PAUSE_S,
+    EARLY_SHARE,
     FAILURES,
     FIRST_S,
     PAUSE_S,
@@ -62,6 +65,8 @@ def test_first_window_is_early_then_at_random_pauses(tmp_path, told):
     taken = times(collector, 120)
     assert taken[0] == FIRST_S
     pauses = [b - a for a, b in pairwise(taken)]
+    early, pauses = pauses[:EARLY], pauses[EARLY:]
+    assert all(EARLY_PAUSE_S[0] <= pause <= EARLY_PAUSE_S[1] + 1 for pause in early)
     assert all(PAUSE_S[0] <= pause <= PAUSE_S[1] + 1 for pause in pauses)
     assert len(set(pauses)) > 2
 
@@ -98,12 +103,15 @@ def test_dear_windows_make_longer_pauses(tmp_path):
     burn = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done\n"
     dear = program(tmp_path, burn + f"cat <<'E'\n{LINE}E\n")
     collector = StackCollector(lambda: [Target(7, stepped=True)], program=dear)
-    before = os.times()
-    assert len(times(collector, 10)) == 1
-    after = os.times()
-    spent = sum(after[2:4]) - sum(before[2:4])
-    assert spent / SHARE > PAUSE_S[1]
-    assert collector._due_ns >= S + (FIRST_S + 0.9 * spent / SHARE) * S
+    assert collector.sample(S) == []
+    due = collector._due_ns
+    for share in (*[EARLY_SHARE] * EARLY, SHARE):
+        before = os.times()
+        assert collector.sample(due)
+        after = os.times()
+        spent = sum(after[2:4]) - sum(before[2:4])
+        assert spent > 0 and collector._due_ns - due >= 0.9 * spent / share * S
+        due = collector._due_ns
 
 
 @pytest.mark.parametrize(("scope", "word"), [("1\n", "ptrace_scope=1"), (None, "SYS_PTRACE")])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from build import T0, Run
 
-from accelprof.profiler.diagnosis import stacks
+from accelprof.profiler.diagnosis import diagnose, stacks
 
 SITE = "/venv/lib/python3.11/site-packages"
 TOP = "<module> (/job/train.py:40)"
@@ -53,3 +54,16 @@ def test_summary_adds_up() -> None:
     assert found.shares == {"user": 0.4, "input": 0.6}
     assert found.hot["input"] == [("/job/train.py:12 batches", 1.0)]
     assert stacks.summarise([]).samples == 0
+
+
+def test_hotspots_of_input_are_those_of_the_workers() -> None:
+    loop = "torch/utils/data/_utils/worker.py:1"
+    run = Run().steps(60, 50.0, data_wait=40.0, forward=3.0, backward=4.0)
+    run.process().process(pid=11, role="worker")
+    run.stacks({f"<module> (/job/train.py:9);__next__ (/x/{loop})": 50})
+    run.stacks({
+        f"<module> (/job/train.py:9);_worker_loop (/x/{loop});read (/job/data.py:5)": 30,
+        "<module> (/job/train.py:9);Queue.get (/usr/lib/multiprocessing/queues.py:103)": 20,
+    }, pid=11)  # fmt: skip
+    spots = diagnose(run, now_ns=T0).hotspots.input
+    assert [(s.where, s.share) for s in spots] == [("/job/data.py:5 read", 1.0)]
