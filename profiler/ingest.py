@@ -11,6 +11,7 @@ from typing import Any
 from ..hooks import wire
 from ..storage.writer import RunWriter
 from .collectors import Target
+from .environment import mask_command
 from .spool import ProcessSpans, SpoolReader
 from .steps import Built, StepBuilder
 from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
@@ -159,6 +160,8 @@ class Ingest:
 
     def _learn(self, hooked: Hooked, fact: dict[str, Any]) -> None:
         kind = fact.get("k")
+        if isinstance(argv := fact.get("argv"), list):
+            fact = fact | {"argv": mask_command([str(word) for word in argv])}
         if len(hooked.facts) < FACTS_MAX:
             hooked.facts.append(fact)
         if kind == wire.FACT_PROCESS:

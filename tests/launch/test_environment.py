@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelprof.profiler.environment import git_state, mask_command, mask_environment
+
+from .conftest import Bench
 
 
 @pytest.mark.parametrize(
@@ -87,3 +90,15 @@ def test_a_git_that_hangs_is_left(tmp_path: Path) -> None:
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     assert git_state(str(tmp_path), environ, limit_s=0.2) == (None, None)
     assert time.monotonic() - begin < 10
+
+
+def test_no_secret_of_a_command_line_is_recorded_anywhere(bench: Bench) -> None:
+    """Not by the launcher, not by the process tree, not by the hooks' own account of argv."""
+    script = bench.script("import sys; sys.exit(len(sys.argv) != 3)")
+    done = bench.run("run", "--quiet", sys.executable, script, "--api-key", "hunter2-hunter2")
+    assert done.returncode == 0
+    (hooks,) = bench.query("SELECT hooks FROM process WHERE role = 'main'")
+    assert hooks == ("loaded",)
+    tables = [name for (name,) in bench.query("SELECT table_name FROM duckdb_tables()")]
+    for table in tables:
+        assert "hunter2" not in str(bench.query(f'FROM "{table}"')), table
