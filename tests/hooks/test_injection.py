@@ -251,7 +251,9 @@ def test_bytecode_goes_to_the_spool_where_the_folder_is_read_only(tmp_path: Path
     import shutil
 
     copy = tmp_path / "copy"
-    shutil.copytree(ROOT / "hooks", copy / "hooks", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "hooks", copy / "hooks", ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+    )
     for path in [copy, *copy.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     spool = tmp_path / "spool"

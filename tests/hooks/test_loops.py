@@ -162,7 +162,7 @@ def test_fetches_lie_in_their_waits(main: Process) -> None:
     waits = [s for s in spans if s.kind == "DATA_WAIT"]
     for kind in ("FETCH", "COLLATE"):
         inner = [s for s in spans if s.kind == kind]
-        assert len(inner) == 3 and {s.ident for s in inner} == {0}
+        assert 1 <= len(inner) <= 3 and {s.ident for s in inner} == {0}  # quick ones are sampled
         assert all(any(w.start <= s.start and s.end <= w.end for w in waits) for s in inner)
 
 

@@ -134,3 +134,28 @@ def test_forks_while_a_thread_writes(tmp_path: Path) -> None:
     assert len(processes) == 5  # the parent, and each child that had something to tell
     assert [[s.value for s in p.of("SAMPLES")] for p in processes[1:]] == [[0], [50], [100], [150]]
     assert not any(p.of("PHASE") for p in processes[1:]) and processes[0].of("PHASE")
+
+
+def test_quick_batches_in_process_are_sampled_slow_ones_are_not(tmp_path: Path) -> None:
+    """A collate belongs to its fetch: they are recorded or left out together."""
+    script = """
+        import time, torch
+        from torch.utils.data import DataLoader, Dataset
+
+        class Slow(Dataset):
+            def __len__(self):
+                return 5
+            def __getitem__(self, index):
+                time.sleep(0.002)
+                return torch.ones(2)
+
+        for batch in DataLoader(Slow()):
+            pass
+        for batch in DataLoader(torch.ones(70, 2)):
+            pass
+    """
+    main = run(script, tmp_path).main()
+    assert len(main.of("FETCH")) == len(main.of("COLLATE"))
+    slow = [s for s in main.of("FETCH") if s.end - s.start > 1_500_000]
+    quick = [s for s in main.of("FETCH") if s not in slow]
+    assert len(slow) >= 5 and 1 <= len(quick) <= 5  # 70 of them, one in 32 and what stumbled

