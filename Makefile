@@ -1,11 +1,12 @@
 # make demo   profiles a real training job and shows what it found
 # make test   style, types, imports, tests
+# make verdicts   the jobs that make test leaves out: fixed samples, labelled jobs beside the clone
 # Both make their own environment in .venv; nothing else is needed but Python 3.11+, git and make.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types clean
+.PHONY: demo test verdicts lint types clean
 .DELETE_ON_ERROR:
 
 demo: .venv/samples
@@ -17,6 +18,9 @@ demo: .venv/samples
 
 test: lint types
 	$(BIN)/python -m pytest
+
+verdicts: .venv/dev
+	$(BIN)/python -m pytest -m slow tests/e2e
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -36,7 +36,7 @@ def test_there_are_labelled_jobs() -> None:
         assert (FOLDER / f"{name}.py").exists()
 
 
-@pytest.mark.labelled
+@pytest.mark.slow
 @pytest.mark.parametrize("name", truths())
 def test_verdict(name: str, user: User) -> None:
     truth = truths()[name]

@@ -64,20 +64,32 @@ def expectation(path: Path) -> Expectation:
     )
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
-def test_verdict(path: Path, user: User) -> None:
+def is_fix(path: Path) -> bool:
+    """Whether the sample is the fixed twin of another one."""
+    return "\nfixes: " in (ast.get_docstring(ast.parse(path.read_text())) or "")
+
+
+def wrong(path: Path, user: User) -> list[str]:
+    """Runs a sample; what is other than its header says."""
     expect = expectation(path)
-    steps = {"STEPS": str(SHORT[path.stem])} if path.stem in SHORT else {}
-    ran = user.runs(path.stem, "python", path, **steps)
+    ran = user.runs(path.stem, "python", path, STEPS=str(SHORT[path.stem]))
     assert ran.status == 0, ran.stderr
-    assert ran.verdict["bottleneck"] in expect.bottleneck, f"{ran}"
-    if expect.cause:
-        assert ran.verdict["cause"] in expect.cause, f"{ran}"
-    for share, least in expect.at_least.items():
-        assert ran.shares[share] >= least, f"{ran}"
-    for share, most in expect.at_most.items():
-        assert ran.shares[share] <= most, f"{ran}"
     assert sum(ran.shares.values()) == pytest.approx(1, abs=1e-6)
+    found = [] if ran.verdict["bottleneck"] in expect.bottleneck else ["bottleneck"]
+    if expect.cause and ran.verdict["cause"] not in expect.cause:
+        found.append("cause")
+    found += [name for name, least in expect.at_least.items() if ran.shares[name] < least]
+    found += [name for name, most in expect.at_most.items() if ran.shares[name] > most]
+    return [f"{found}: {ran}"] if found else []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=pytest.mark.slow if is_fix(p) else (), id=p.stem) for p in SAMPLES],
+)
+def test_verdict(path: Path, user: User) -> None:
+    """Twice wrong is wrong: once may be another guest of the machine."""
+    assert not (wrong(path, user) and (again := wrong(path, user))), again
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
