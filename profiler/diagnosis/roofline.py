@@ -136,7 +136,8 @@ def _rate(kind: str, dtype: str | None, ceilings: Ceilings) -> float:
 def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Split | None:
     """How the work of a steady step divides; `steady_work_s` is its mean duration.
 
-    What the captured window takes beyond a steady step's work is the capture's own cost while it
+    What the captured window takes beyond a steady step's work comes off calls that stalled first
+    (their threads waited for a core, in this one step). Then it is the capture's own cost while it
     can be (a few us an operator) and comes off latency and Python. Beyond that it comes off the
     time without operators, which holds what is no work (a checkpoint, the making of a batch).
     What is left of the difference is chance and scales all.
@@ -148,14 +149,14 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         return None
     steps = sum({r.capture: max(1, r.steps) for r in rows}.values())
     python = sum(r.time_ns for r in rows if r.name == GAP_ROW) / 1e9
-    parts = _sum(judged, python)
+    stalled = sum(j.unknown for j in judged if j.efficiency is not None)
+    parts = _undisturbed(_sum(judged, python), stalled, steady_work_s * steps)
     calls = sum(j.row.calls for j in judged)
     corrected, overhead = _correct(parts, steady_work_s * steps, calls * CAPTURE_COST_S)
     total = corrected.total()
     if total <= 0:
         return None
     known = sum(j.row.time_ns for j in judged if j.unknown == 0 or j.efficiency is not None)
-    stalled = sum(j.unknown for j in judged if j.efficiency is not None)
     spent = sum(j.row.time_ns for j in judged)
     flops = [j.row.flops for j in judged if j.row.flops]
     # Views and wrappers are part of the price of an operator, not operators that do anything
@@ -181,6 +182,12 @@ def _sum(judged: Iterable[Judged], python: float) -> _Parts:
         parts.latency += j.latency
         parts.unknown += j.unknown
     return parts
+
+
+def _undisturbed(parts: _Parts, stalled_s: float, steady_s: float) -> _Parts:
+    """Takes off the stalls that the captured step had and a steady step has not."""
+    excess = max(0.0, parts.total() - steady_s)
+    return replace(parts, unknown=parts.unknown - min(stalled_s, parts.unknown, excess))
 
 
 def _correct(parts: _Parts, steady_s: float, most_overhead_s: float) -> tuple[_Parts, float]:

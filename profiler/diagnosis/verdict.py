@@ -46,6 +46,7 @@ class _Doubts:
 
     cap: Confidence = "high"
     texts: list[str] = field(default_factory=list)
+    overturned: str | None = None  # why the answer would probably be another one
 
     def add(self, cap: Confidence, text: str) -> None:
         self.cap = ORDER[min(ORDER.index(self.cap), ORDER.index(cap))]
@@ -75,6 +76,8 @@ def judge(view: RunView, fired: Fired) -> Verdict:
             view, _too_close(name, next_name, margin, error, count), _share_facts(view)
         )
     doubts = _doubts(view, name, next_name, margin=margin, error=error, agree=agree)
+    if doubts.overturned:
+        return _inconclusive(view, doubts.overturned, _share_facts(view))
     return _verdict(view, name, next_name, doubts=doubts, fired=fired)
 
 
@@ -215,7 +218,12 @@ def _crowd_doubts(view: RunView, name: str, other: str, doubts: _Doubts) -> None
         # They stretch the step's own work at least this much, and waiting not at all
         alone = view.shares[name] * (1.0 - min(1.0, crowd / cpus))
         if name in SPLIT and other not in SPLIT and view.shares[other] > alone:
-            doubts.add("low", f"without them {NAMES[other]} would probably lead")
+            doubts.overturned = (
+                f"{NAMES[name].capitalize()} takes {percent(view.shares[name])} of the time and "
+                f"{NAMES[other]} {percent(view.shares[other])}, but other processes used "
+                f"{crowd:.1f} of {cpus} cores: without them {NAMES[other]} would probably lead; "
+                "a quieter machine can tell."
+            )
 
 
 def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _Doubts) -> None:

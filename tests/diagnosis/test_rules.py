@@ -175,6 +175,19 @@ def test_cannot_tell(run: Callable[[], Run], rule: str) -> None:
     assert rule in missing
 
 
+def test_a_stall_of_the_captured_step_alone_does_not_hide_the_verdict() -> None:
+    """Recorded on a busy machine: two tiny operators waited 7 ms for a core in a step of 50 ms."""
+    run = split_loop(
+        op("aten::mm", 6, flops=6e4, bytes=6e4, calls=1000, shapes="[[4,8],[8,8]]"),
+        op("autograd::engine::evaluate_function: X", 30, flops=0.0, bytes=0.0, calls=2000,
+           phase="backward"),
+        op("aten::_log_softmax", 80, flops=104.0, bytes=64.0, calls=1, shapes="[[4,2],[],[]]"),
+    )  # fmt: skip
+    report = diagnose(run, now_ns=T0)
+    assert report.verdict.bottleneck == "host-bound"
+    assert report.time.shares["other"] < 0.3
+
+
 def test_a_promise_is_capped_by_what_the_advice_can_do() -> None:
     def limit(run: Run, rule: str) -> float:
         found = diagnose(run, now_ns=T0).findings
