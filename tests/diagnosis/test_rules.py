@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from build import MS, T0, Run, op
+from made_runs import MS, T0, Run, op
 
 from accelprof.profiler.diagnosis import diagnose, view
 from accelprof.profiler.diagnosis.model import Undecidable

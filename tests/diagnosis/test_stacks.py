@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from build import T0, Run
+from made_runs import T0, Run
 
 from accelprof.profiler.diagnosis import diagnose, stacks
 

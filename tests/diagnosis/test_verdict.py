@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from build import MS, T0, Run, op
+from made_runs import MS, T0, Run, op
 from test_rules import FIRES, GEMM, PASS, loop, split_loop
 
 from accelprof.profiler.diagnosis import diagnose, finding_rows, window_rows
