@@ -44,6 +44,7 @@ def load(reader: Reader, now_ns: int) -> RunView:
     span = _span(part, run, now_ns)
     facts = _facts(processes, critical)
     ceilings = sources.ceilings(reader)
+    sampled = _stack_rows(reader, span)
     view = RunView(
         run=run, steps=tuple(steps),
         steady=part, shares={}, observed=_observed(steps),
@@ -52,8 +53,8 @@ def load(reader: Reader, now_ns: int) -> RunView:
         roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
         host=sources.host(reader, span), job=sources.job(reader, span, processes, critical),
         device=sources.device(reader, span, 0.0 if imported else TOUCHED),
-        stacks=_stacks(reader, span, critical),
-        worker_stacks=_worker_stacks(reader, span, processes), ranks=_rank_rows(ranks, by_rank),
+        stacks=_stacks(sampled, critical),
+        worker_stacks=_worker_stacks(sampled, processes), ranks=_rank_rows(ranks, by_rank),
         events=sources.events(reader), notes=_notes(facts, processes),
         now_ns=now_ns, imported=imported,
     )  # fmt: skip
@@ -225,19 +226,19 @@ def _stack_rows(reader: Reader, span: tuple[int, int]) -> list[tuple[Any, ...]]:
 
 
 def _worker_stacks(
-    reader: Reader, span: tuple[int, int], processes: Sequence[dict[str, Any]]
+    rows: Sequence[tuple[Any, ...]], processes: Sequence[dict[str, Any]]
 ) -> StackShares:  # fmt: skip
     """What loader workers do while they make batches; waiting for an index is not that."""
     workers = {p["pid"] for p in processes if p["role"] == "worker"}
     return stacks.summarise(
         (frames, int(count))
-        for pid, thread, frames, count in _stack_rows(reader, span)
+        for pid, thread, frames, count in rows
         if pid in workers and "main" in thread.lower() and not stacks.waits_for_work(frames)
     )
 
 
-def _stacks(reader: Reader, span: tuple[int, int], pid: int | None) -> StackShares:
-    mine = [r for r in _stack_rows(reader, span) if pid is None or r[0] == pid]
+def _stacks(rows: Sequence[tuple[Any, ...]], pid: int | None) -> StackShares:
+    mine = [r for r in rows if pid is None or r[0] == pid]
     by_thread: Counter[str] = Counter()
     for _, thread, _, samples in mine:
         by_thread[thread] += samples
