@@ -1,11 +1,12 @@
 """The agent: one process beside the job that records it, and tells the verdict at its end.
 
-    python -P -m accelprof.profiler.agent RUN_FOLDER JOB_PID STARTED_NS [--again]
+    python -P -m accelprof.profiler.agent RUN_FOLDER JOB_PID STARTED_NS [--again|--attached]
 
 The launcher starts it in the job's process group with all signals blocked and these descriptors:
 3 control (lines from the launcher: `exit CODE NS`, `stopped`, `continued`, `hurry`; its end of file
 means that the launcher is gone), 4 witness (we tell which signals reached the group), 5 the
-terminal's stderr. 2 is the run's log.
+terminal's stderr. 2 is the run's log. `accelprof attach` becomes the agent itself (attach.py): then
+there is no launcher, and 3 and 4 are closed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..storage import library
 from ..storage.live import LiveServer
 from ..storage.writer import RunWriter
 from .clock import Clock
-from .control import Control, Ending, bear_witness
+from .control import Attachment, Control, Ending, bear_witness
 from .launch import CONTROL_FD, RUN_SETTINGS, SPOOL_POSITIONS, TERMINAL_FD, WITNESS_FD
 
 if TYPE_CHECKING:
@@ -71,13 +72,14 @@ class Agent:
     started_ns: int
     settings: dict[str, Any]
     again: bool = False
+    attached: bool = False
     log: Log = field(default_factory=Log)
 
     def __post_init__(self) -> None:
         self.finishing = False
         self.hurried = False
         self.calibrating = False
-        self.control: Control
+        self.control: Control | Attachment
         self.writer: RunWriter
         self.clock = Clock()
         self._server: LiveServer | None = None
@@ -88,7 +90,10 @@ class Agent:
 
     def run(self) -> int:
         """Records until the job is gone, then finishes; the agent's exit status."""
-        self.control = Control(CONTROL_FD, self.job, self.hurry)
+        if self.attached:
+            self.control = Attachment(self.job, self.hurry)
+        else:
+            self.control = Control(CONTROL_FD, self.job, self.hurry)
         self._open()
         self._start()
         due = time.monotonic()
@@ -117,7 +122,8 @@ class Agent:
             state="running",
             tags=self.settings["tags"],
             note=self.settings["note"],
-            settings={key: self.settings[key] for key in _KEPT_SETTINGS},
+            settings={key: self.settings[key] for key in _KEPT_SETTINGS}
+            | ({"attached_pid": self.job} if self.attached else {}),
         )
         if self.again:
             self.writer.append("gap", [(time.time_ns(), "agent", None, None, _RESTARTED)])
@@ -257,6 +263,7 @@ class Agent:
 
 _RESTARTED = "the recorder was killed and started again; samples of the time between are missing"
 _KEPT_SETTINGS = ("hooks", "rate_hz", "capture", "stacks", "samples_per_step", "max_disk_bytes")
+_ATTACHED, _AGAIN = "--attached", "--again"
 
 
 def kill_children() -> None:
@@ -296,10 +303,12 @@ def main(words: list[str]) -> int:
     _close_strangers()
     log = Log()
     try:
-        bear_witness(WITNESS_FD)
-        folder = Path(words[0])
+        attached = _ATTACHED in words
+        if not attached:
+            bear_witness(WITNESS_FD)
+        folder, job, started_ns = Path(words[0]), int(words[1]), int(words[2])
         settings = json.loads((folder / RUN_SETTINGS).read_text(errors="surrogateescape"))
-        agent = Agent(folder, int(words[1]), int(words[2]), settings, "--again" in words, log)
+        agent = Agent(folder, job, started_ns, settings, _AGAIN in words, attached, log)
         return agent.run()
     except Exception:
         log.write(f"the agent failed:\n{traceback.format_exc()}")

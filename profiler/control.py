@@ -18,12 +18,13 @@ class Ending:
 
     code: int | None
     ended_ns: int
+    attached: bool = False  # it was not ours to wait for
 
     @property
     def state(self) -> str:
         """The run's state by the contract."""
         if self.code is None:
-            return "lost"
+            return "finished" if self.attached else "lost"
         return "finished" if self.code == 0 else "failed" if self.code > 0 else "killed"
 
     @property
@@ -74,6 +75,50 @@ class Control:
                 self.stopped = False
             case ["hurry"]:
                 self._on_hurry()
+
+
+class Attachment:
+    """Instead of a launcher, for a job that ran already: it ends, or Ctrl-C ends the recording."""
+
+    stopped = False
+
+    def __init__(self, job: int, on_hurry: Callable[[], None]) -> None:
+        self.ending: Ending | None = None
+        self.interrupted = False
+        self.changed = threading.Event()
+        self._job = job
+        self._on_hurry = on_hurry
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        for target, name in ((self._watch, "job"), (self._listen, "signals")):
+            threading.Thread(target=target, name=name, daemon=True).start()
+
+    def _watch(self) -> None:
+        _wait_for_end(self._job)
+        self._end(_status_of_zombie(self._job))
+
+    def _listen(self) -> None:
+        while True:
+            signal.sigwait(_ENDING)
+            if self.ending is not None:
+                self._on_hurry()
+            self.interrupted = True
+            self._end(None)
+
+    def _end(self, code: int | None) -> None:
+        self.ending = self.ending or Ending(code, time.time_ns(), attached=True)
+        self.changed.set()
+
+
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+
+
+def _status_of_zombie(pid: int) -> int | None:
+    """The exit status of a process that its own parent has not taken yet; mostly it has."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return os.waitstatus_to_exitcode(int(fields[49])) if fields[0] == "Z" else None
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _wait_for_end(pid: int) -> None:

@@ -12,6 +12,7 @@ from ..hooks import wire
 from ..storage.writer import RunWriter
 from .collectors import Target
 from .environment import mask_command
+from .outside import Outside
 from .spool import ProcessSpans, SpoolReader
 from .steps import Built, StepBuilder
 from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
@@ -57,6 +58,7 @@ class Ingest:
     samples_per_step: int | None = None
     first_steps: Mapping[int, int] = field(default_factory=dict)  # by pid, after a restart
     on_environment: Callable[[dict[str, Any]], None] | None = None
+    outside: Outside | None = None  # of a job that was attached to
 
     def __post_init__(self) -> None:
         self._hooked: dict[str, Hooked] = {}
@@ -115,6 +117,9 @@ class Ingest:
         for seen in self._undecided.values():
             seen.ended_ns = seen.ended_ns or now_ns
         self._decide(now_ns, final=True)
+        if self.outside:  # roles are known better by now
+            rows = [self._row(seen, self._why(seen)) for seen in self._told.values()]
+            self.writer.replace("process", rows, key=_KEY)
         for note in self.spool.notes:
             self._gap(now_ns, "spool", note)
         if self._left_out:
@@ -234,8 +239,7 @@ class Ingest:
                 hooked.ended_ns = hooked.ended_ns or seen.ended_ns
                 self._store(hooked)
         elif seen.key in self._told:
-            reason = why_not_hooked(seen, hooks_wanted=self.hooks_wanted)
-            self.writer.replace("process", [self._row(seen, reason)], key=_KEY)
+            self.writer.replace("process", [self._row(seen, self._why(seen))], key=_KEY)
         else:
             self._undecided[seen.key] = seen
 
@@ -261,8 +265,12 @@ class Ingest:
                 self._left_out += 1
                 continue
             self._told[key] = seen
-            reason = why_not_hooked(seen, hooks_wanted=self.hooks_wanted)
-            self.writer.replace("process", [self._row(seen, reason)], key=_KEY)
+            self.writer.replace("process", [self._row(seen, self._why(seen))], key=_KEY)
+
+    def _why(self, seen: Seen) -> str:
+        if self.outside:
+            return self.outside.reason(seen)
+        return why_not_hooked(seen, hooks_wanted=self.hooks_wanted)
 
     def _row(self, seen: Seen, hooks: str) -> dict[str, Any]:
         return {
@@ -270,6 +278,7 @@ class Ingest:
             "pid": seen.pid,
             "ppid": seen.ppid,
             "role": self._role_of_unhooked(seen),
+            "rank": self.outside.rank(seen) if self.outside else None,
             "started_ns": seen.started_ns,
             "ended_ns": seen.ended_ns,
             "command": seen.command,
@@ -279,6 +288,8 @@ class Ingest:
         }
 
     def _role_of_unhooked(self, seen: Seen) -> str:
+        if self.outside:
+            return self.outside.role(seen)
         if seen.pid != self.root:
             return "other"
         return "launcher" if self._hooked else "main"

@@ -352,7 +352,7 @@ class AgentStarter:
                 (os.POSIX_SPAWN_DUP2, witness_write, WITNESS_FD),
             ]
             pid = os.posix_spawn(
-                sys.executable, words, _agent_environment(), file_actions=actions,
+                sys.executable, words, agent_environment(), file_actions=actions,
                 setsigmask=signal.valid_signals() - _OWN_FAULTS,
             )  # fmt: skip
         except OSError as error:
@@ -386,7 +386,7 @@ def _close(descriptors: list[int]) -> None:
             os.close(descriptor)
 
 
-def _agent_environment() -> dict[str, str]:
+def agent_environment() -> dict[str, str]:
     """Our own, without what would hook the agent when this runs inside another `accelprof run`."""
     environ = dict(os.environ)
     own = _own_pythonpath(environ)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..storage import library
 from .collectors import Context
 from .collectors.runner import Runner, start
 from .ingest import Ingest
 from .launch import SPOOL_POSITIONS
+from .outside import ATTACHED, SWITCHED_OFF, Outside
 from .spool import SpoolReader
 from .tree import JobTree
 
@@ -26,15 +28,24 @@ _RATED = ("host", "processes", "nvml")
 def start_collectors(agent: Agent, ingest: Ingest | None) -> Runner:
     """The running collectors of this machine."""
     rate_hz = agent.settings["rate_hz"]
+    outside = ingest.outside if ingest else None
+    inside = ingest.targets if ingest else tuple
     context = Context(
         job=agent.job,
         pids=ingest.tree.pids if ingest else lambda: [agent.job],
-        targets=ingest.targets if ingest else tuple,
+        targets=outside.targets if outside else inside,
         rates_hz=dict.fromkeys(_RATED, rate_hz) if rate_hz else {},
         stacks=agent.settings["stacks"] != "off",
+        hooked=outside is None,
         dcgm_url=os.environ.get("ACCELPROF_DCGM_URL"),
     )
-    return start(context, agent.writer.append, clock=agent.clock)
+
+    def write(table: str, rows: Sequence[Any]) -> None:
+        if outside and table == "stack":
+            outside.learn(rows)
+        agent.writer.append(table, rows)
+
+    return start(context, write, clock=agent.clock)
 
 
 def start_ingest(agent: Agent) -> Ingest:
@@ -44,9 +55,12 @@ def start_ingest(agent: Agent) -> Ingest:
     positions: dict[str, int] = {}
     with contextlib.suppress(OSError, ValueError):
         positions = json.loads((agent.folder / SPOOL_POSITIONS).read_text())
+    tree, outside = JobTree(agent.job), None
+    if agent.attached or not agent.settings["hooks"]:
+        outside = Outside(agent.job, tree, reason=ATTACHED if agent.attached else SWITCHED_OFF)
     return Ingest(
         SpoolReader(agent.folder / library.SPOOL, clock=agent.clock, positions=positions),
-        JobTree(agent.job),
+        tree,
         agent.writer,
         agent.job,
         command=agent.settings["command"],
@@ -55,4 +69,5 @@ def start_ingest(agent: Agent) -> Ingest:
         samples_per_step=agent.settings["samples_per_step"],
         first_steps=first_steps,
         on_environment=agent.learn_environment,
+        outside=outside,
     )

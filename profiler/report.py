@@ -44,6 +44,7 @@ class RunInfo(msgspec.Struct):
     state: Literal["finished", "failed", "killed", "lost", "running"]
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     note: str | None = None
+    attached_pid: int | None = None  # it ran before it was recorded; no hooks
     git: dict[str, Any] = msgspec.field(default_factory=dict)
     environment: dict[str, Any] = msgspec.field(default_factory=dict)
 

@@ -79,6 +79,10 @@ class JobTree:
         """Those alive at the last scan."""
         return list(self._alive)
 
+    def alive(self) -> list[Seen]:
+        """The same with what is known of them."""
+        return list(self._alive.values())
+
     def _walk(self) -> Iterator[tuple[int, tuple[int, int]]]:
         """(pid, (ppid, start)) of the root, all it started, and of orphans known from before."""
         waiting = [self._root, *self._alive]
@@ -141,6 +145,11 @@ class JobTree:
             seen.environ = None
 
 
+def is_python(seen: Seen) -> bool:
+    """Whether its program is a Python interpreter by its name."""
+    return bool(_PYTHON.fullmatch(seen.program))
+
+
 _DEAF = {"I": "isolated mode", "E": "ignores PYTHONPATH", "S": "no site module"}
 
 
@@ -148,7 +157,7 @@ def why_not_hooked(seen: Seen, *, hooks_wanted: bool = True) -> str:
     """Why a process that is not in the spool was not reached, in words for the report."""
     if not hooks_wanted:
         return "switched off (--no-hooks)"
-    if not _PYTHON.fullmatch(seen.program):
+    if not is_python(seen):
         return f"not Python ({seen.program or 'unknown program'})"
     if deaf := python_flags(seen.words) & _DEAF.keys():
         return ", ".join(f"python -{flag} ({_DEAF[flag]})" for flag in sorted(deaf))

@@ -83,6 +83,7 @@ class Context:
     root: Path = Path("/")  # where /proc, /sys and /dev lie
     rates_hz: Mapping[str, float] = field(default_factory=dict)  # by collector
     stacks: bool = True
+    hooked: bool = True  # hooks tell of steps; else stacks are all there is
     dcgm_url: str | None = None  # of a dcgm-exporter; None: none is asked
     nvidia: NvidiaCards = field(default_factory=NvidiaCards)
 
@@ -130,9 +131,12 @@ def _intel(context: Context) -> Collector:
 
 
 def _stacks(context: Context) -> Collector | None:
-    from .stacks import StackCollector
+    from .stacks import EARLY, EARLY_OUTSIDE, StackCollector
 
-    return StackCollector(context.targets, root=context.root) if context.stacks else None
+    early = EARLY if context.hooked else EARLY_OUTSIDE
+    if not context.stacks:
+        return None
+    return StackCollector(context.targets, root=context.root, early=early)
 
 
 COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (

@@ -26,6 +26,7 @@ FIRST_S = 1.0  # after the first step
 # After the first windows the pauses are short, for jobs of seconds; the cost may then be higher.
 EARLY, EARLY_PAUSE_S, EARLY_SHARE = 2, (1.0, 3.0), 0.05
 UNSTEPPED_S = 20.0  # a process with torch that makes no step is looked at as well
+EARLY_OUTSIDE = 12  # where stacks are all there is: these are what an answer needs
 PAUSE_S = (10.0, 20.0)
 SHARE = 0.01  # of one core, mean
 MOST_ROWS = 200  # a window
@@ -57,11 +58,13 @@ class StackCollector(Collector):
         root: Path = Path("/"),
         program: str | None = None,
         seed: int | None = None,
+        early: int = EARLY,
     ) -> None:
         self._targets = targets
         self._root = root
         self._program = program or find_program()
         self._random = random.Random(seed)
+        self._early = early
         self._due_ns: int | None = None
         self._seen_ns: dict[int, int] = {}  # when a target came up
         self._failures = 0
@@ -119,7 +122,7 @@ class StackCollector(Collector):
             rows += _rows(t_ns + time.perf_counter_ns() - began, target, window.stacks)
             if self._stopped:
                 return rows
-        early = self._turn < EARLY
+        early = self._turn < self._early
         pause = max(
             self._random.uniform(*(EARLY_PAUSE_S if early else PAUSE_S)),
             spent / (EARLY_SHARE if early else SHARE),

@@ -16,6 +16,7 @@ from ..launch import RunOptions, launch, log_bug, warn
 # Name and what stands in the list; the file and its function are called like the command.
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("run", "Run a job with hooks and sampler; ends with a verdict."),
+    ("attach", "Record a job that is already running, from outside."),
     ("top", "Live view of a running run, or replay of a finished one."),
     ("runs", "List recorded runs."),
     ("report", "The report of a run: md, html, json, txt."),

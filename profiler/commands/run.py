@@ -53,28 +53,28 @@ def run(  # noqa: PLR0917 - typer reads the options from the signature
         RunOptions(
             command=command,
             name=name,
-            tags=dict(_tag(text) for text in tag or ()),
+            tags=dict(tag_pair(text) for text in tag or ()),
             note=note,
             out=out,
             quiet=quiet,
             hooks=not no_hooks,
-            rate_hz=_rate(rate),
+            rate_hz=checked_rate(rate),
             capture=_capture(capture),
-            stacks=_stacks(stacks),
+            stacks=checked_stacks(stacks),
             samples_per_step=samples_per_step,
             max_disk_bytes=None if max_disk is None else size_bytes(max_disk),
         )
     )
 
 
-def _tag(text: str) -> tuple[str, str]:
+def tag_pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise UserError(f"--tag {text!r}: write it as KEY=VALUE")
     return key, value
 
 
-def _rate(value: float | None) -> float | None:
+def checked_rate(value: float | None) -> float | None:
     if value is not None and not RATE_HZ[0] <= value <= RATE_HZ[1]:
         raise UserError(f"--rate {value:g}: from {RATE_HZ[0]:g} to {RATE_HZ[1]:g} Hz")
     return value
@@ -86,7 +86,7 @@ def _capture(value: str) -> str:
     return value
 
 
-def _stacks(value: str) -> str:
+def checked_stacks(value: str) -> str:
     if value not in ("auto", "off"):
         raise UserError(f"--stacks {value!r}: auto or off")
     return value

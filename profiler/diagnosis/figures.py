@@ -50,7 +50,9 @@ def run_info(view: RunView) -> RunInfo:
         ended_at=_iso(end), wall_s=wall, exit_status=run.get("exit_status"),
         state=state if state in known else "lost",
         tags=dict(tags) if isinstance(tags, dict) else {},
-        note=run.get("note"), git=git, environment=run.get("environment") or {},
+        note=run.get("note"), git=git,
+        attached_pid=(run.get("settings") or {}).get("attached_pid"),
+        environment=run.get("environment") or {},
     )  # fmt: skip
 
 
@@ -174,6 +176,11 @@ def quality(
     notes = list(view.notes)
     if view.split is not None and view.split.overhead > 0.05:
         notes.append(f"the capture cost {view.split.overhead:.0%} of its step (taken off)")
+    if view.outside is not None:
+        notes.append(
+            f"shares are of {view.outside.samples} stack samples in {view.outside.windows} "
+            "windows, not of measured steps"
+        )
     source = None
     if view.split is not None:
         source = "captured operators"

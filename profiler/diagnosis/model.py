@@ -232,6 +232,7 @@ class RunView:
     division: Any = None  # shares.Division, for windows and the jackknife
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
+    outside: Any = None  # outside.Estimate of a job whose steps no hook saw
     imported: bool = False  # from another tool's trace: few steps, chosen by whoever recorded it
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..report import Confidence, Evidence, Finding, Verdict
-from . import shares, windows
+from . import outside, shares, windows
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
 from .statistics import T_999, blocks, jackknife_error
@@ -55,6 +55,8 @@ class _Doubts:
 
 def judge(view: RunView, fired: Fired) -> Verdict:
     """The verdict of a run; `fired` in the order of RULES."""
+    if view.outside is not None:
+        return outside.judge(view, view.outside)
     count = len(view.steady.steps)
     if count < (FEWEST_IMPORTED if view.imported else FEWEST_STEPS):
         return _inconclusive(view, _too_short(view), [])

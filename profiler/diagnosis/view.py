@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...hooks import wire
-from . import roofline, shares, sources, stacks, steady
+from . import outside, roofline, shares, sources, stacks, steady
 from .capacity import waits
 from .model import (
     PHASES,
@@ -45,6 +45,10 @@ def load(reader: Reader, now_ns: int) -> RunView:
     facts = _facts(processes, critical)
     ceilings = sources.ceilings(reader)
     sampled = _stack_rows(reader, span)
+    seen = None
+    if not by_rank and not imported:
+        critical = outside.training_process(sampled, processes)
+        seen = outside.estimate(reader, critical)
     view = RunView(
         run=run, steps=tuple(steps),
         steady=part, shares={}, observed=_observed(steps),
@@ -56,8 +60,10 @@ def load(reader: Reader, now_ns: int) -> RunView:
         stacks=_stacks(sampled, critical),
         worker_stacks=_worker_stacks(sampled, processes), ranks=_rank_rows(ranks, by_rank),
         events=sources.events(reader), notes=_notes(facts, processes),
-        now_ns=now_ns, imported=imported,
+        now_ns=now_ns, imported=imported, outside=seen,
     )  # fmt: skip
+    if seen is not None:
+        return replace(view, shares=seen.shares)
     return with_shares(view, sources.ops(reader, critical))
 
 

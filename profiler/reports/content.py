@@ -80,6 +80,8 @@ def ending(report: Report) -> str:
     """How the run ended and how long it took: `failed with status 1 after 12 s`."""
     run = report.run
     took = figures.seconds(run.wall_s)
+    if run.attached_pid is not None and run.state == "finished" and run.exit_status is None:
+        return f"process {run.attached_pid} watched for {took}"
     return {
         "finished": f"finished in {took}",
         "running": f"running for {took}",
