@@ -230,10 +230,10 @@ def test_an_epoch_that_was_seen_is_the_epoch_not_what_the_loader_says() -> None:
 def test_ten_thousand_steps_take_less_than_a_second() -> None:
     run = loop(count=10_000).calibrated().host(0.5).process().batches(500, 10, 9)
     run.ops([GEMM, PASS])
-    started = time.perf_counter()
+    started = time.process_time()  # not wall time: the machine may be busy
     report = diagnose(run, now_ns=T0)
-    assert report.time.steps == 9_999 - 0
-    assert time.perf_counter() - started < 1.0
+    assert report.time.steps == 9_999
+    assert time.process_time() - started < 1.0
 
 
 def crowded(others: float) -> Run:
