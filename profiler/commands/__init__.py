@@ -30,7 +30,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("devices", "The accelerators that are here, and what can be read of them."),
     ("accelerators", "The catalogue: peak rates, bandwidth, memory, price."),
     ("calibrate", "Measure this machine's ceilings and keep them."),
-    ("import", "Judge traces that torch.profiler recorded elsewhere."),
+    ("import", "Judge traces of torch.profiler and logs of nvidia-smi."),
 )
 OK, WRONG_USE, NOTHING, INTERRUPTED = 0, 2, 3, 130
 _EXAMPLE = "Example: accelprof run python train.py --lr 3, then accelprof report"

@@ -186,7 +186,12 @@ def quality(
         source = "captured operators"
     if not view.on_cpu and view.device.dram_share is not None:
         source = "hardware counters"
-    elif not view.on_cpu and view.split is None and view.device.memory_busy_share is not None:
+    elif (
+        view.shares
+        and not view.on_cpu
+        and view.split is None
+        and view.device.memory_busy_share is not None
+    ):
         source = "memory-controller utilisation (proxy)"
     return Quality(
         hooks=_hooks(view, processes, lost), events_lost=lost,
@@ -194,6 +199,10 @@ def quality(
         gaps=[Gap(metric=m, reason=r) for m, r in gaps], notes=notes, memory_or_compute=source,
         operators_covered=view.split.covered if view.split else None,
     )  # fmt: skip
+
+
+def _proxy(view: RunView) -> bool:
+    return bool(view.shares) and view.device.memory_busy_share is not None
 
 
 def _hooks(view: RunView, processes: Sequence[dict[str, Any]], lost: int) -> Any:

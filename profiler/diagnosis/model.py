@@ -139,6 +139,8 @@ class DeviceUse:
     energy_j: float | None = None
     throttled_share: float | None = None  # samples with a power or thermal reason
     samples: int = 0
+    idle: tuple[int, ...] = ()  # devices that were sampled and never at work
+    listed: int = 0  # devices that were sampled
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ Span = tuple[int, int]
 # Power cap, thermal and external slowdown bits of NVML's clock event reasons
 THROTTLE_BITS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 KEPT_POINTS = 400
+IDLE_DEVICE = 0.02  # at its busiest: a device on which nothing ever ran
 
 
 def _json(value: Any) -> dict[str, Any]:
@@ -258,9 +259,13 @@ def device(reader: Reader, span: Span, used_from: float) -> DeviceUse:
     )[0]
     if not row[0]:
         return DeviceUse(kind="cpu", name="", samples=0)  # a device the job never touched
+    most = reader.rows(
+        "SELECT device, max(busy_share) FROM device_sample GROUP BY device ORDER BY device"
+    )
     return DeviceUse(
         kind=real[0][2], name=real[0][1] or "", samples=row[0], busy_share=row[1],
         sm_share=row[2], tensor_share=row[3], dram_share=row[4], memory_busy_share=row[5],
         memory_peak_bytes=row[6], memory_total_bytes=row[7] or real[0][3], power_w=row[8],
-        throttled_share=row[9], energy_j=row[10],
+        throttled_share=row[9], energy_j=row[10], listed=len(most),
+        idle=tuple(d for d, busy in most if busy is not None and busy <= IDLE_DEVICE),
     )  # fmt: skip

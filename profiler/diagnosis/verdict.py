@@ -16,7 +16,7 @@ from . import outside, shares, windows
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
 from .statistics import T_999, blocks, jackknife_error
-from .text import percent
+from .text import percent, size
 
 ENOUGH_STEPS, FEWEST_STEPS = 20, 8
 # A trace of another tool has 3-6 steps, chosen after warm-up and measured in full
@@ -59,7 +59,7 @@ def judge(view: RunView, fired: Fired) -> Verdict:
         return outside.judge(view, view.outside)
     count = len(view.steady.steps)
     if count < (FEWEST_IMPORTED if view.imported else FEWEST_STEPS):
-        return _inconclusive(view, _too_short(view), [])
+        return _inconclusive(view, _too_short(view), _device_facts(view))
     ranked = sorted(
         ((v, k) for k, v in view.shares.items() if k != "evaluation"), reverse=True
     )  # fmt: skip
@@ -277,6 +277,12 @@ def _too_short(view: RunView) -> str:
         busy = view.device.busy_share
         device = "no device activity" if busy is None else f"the device is busy {percent(busy)}"
         return f"The trace holds {count} step marks ({device}): {FEWEST_IMPORTED} are needed."
+    if view.imported:
+        note = next(iter(view.notes), "nothing in it marks a step")
+        return (
+            f"No steps were seen: {note}. A trace with step marks, or the job under "
+            "`accelprof run`, can tell."
+        )
     if not view.steps:
         reason = next((n for n in view.notes if n), None)
         return "No steps were seen" + (f": {reason}." if reason else
@@ -285,6 +291,30 @@ def _too_short(view: RunView) -> str:
         f"Only {count} steady steps (of {len(view.steps)}): at least {FEWEST_STEPS} are needed, "
         f"{ENOUGH_STEPS} for a sure answer; let the job run longer."
     )
+
+
+def _device_facts(view: RunView) -> list[Evidence]:
+    """What can be said of the devices without a step."""
+    use = view.device
+    facts = []
+    if use.busy_share is not None:
+        facts.append(evidence(
+            f"{use.name or 'the device'} is busy {percent(use.busy_share)} of the time",
+            "device_busy", use.busy_share,
+        ))  # fmt: skip
+    if use.memory_peak_bytes is not None:
+        total = f" of {size(use.memory_total_bytes)}" if use.memory_total_bytes else ""
+        facts.append(evidence(f"its memory is used up to {size(use.memory_peak_bytes)}{total}",
+                              "device_peak_bytes", use.memory_peak_bytes, "B"))  # fmt: skip
+    if use.power_w is not None:
+        facts.append(evidence(f"it draws {use.power_w:.0f} W on average", "power_w", use.power_w,
+                              "W"))  # fmt: skip
+    if use.throttled_share:
+        facts.append(evidence(
+            f"power or heat held its clock in {percent(use.throttled_share)} of the samples",
+            "throttled_share", use.throttled_share,
+        ))  # fmt: skip
+    return facts
 
 
 def _unsplit(view: RunView) -> str:

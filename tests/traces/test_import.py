@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ REAL = Path(os.environ.get("ACCELPROF_TEST_TRACES", "/nonexistent"))
 TRUTH = tomllib.loads((REAL / "truth.toml").read_text()) if (REAL / "truth.toml").exists() else {}
 
 
-def run_import(*paths: Path, home: Path) -> subprocess.CompletedProcess[str]:
+def run_import(
+    *paths: Path, home: Path, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "accelprof", "import", "--json", *map(str, paths)],
+        [sys.executable, "-m", "accelprof", "import", "--json", *options, *map(str, paths)],
         capture_output=True, text=True, env=os.environ | {"ACCELPROF_HOME": str(home)}, check=False,
     )  # fmt: skip
 

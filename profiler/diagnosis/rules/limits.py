@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
-from ..text import percent, size
+from ..text import many, percent, size
 from .common import finding
 
 THROTTLED = 0.10  # of the samples
@@ -34,12 +34,24 @@ def idle_device(view: RunView) -> Judgement:
     if busy is None:
         return Undecidable("utilisation of the device")
     if busy >= IDLE:
-        return Clear()
+        return _some_idle(view)
     facts = [
         evidence(f"{view.device.name} is busy {percent(busy)} of the time", "device_busy", busy)
     ]
     return finding("idle-device", 1.0 - busy, "The device is almost idle", facts,
                    ["check that the model and its batches are on the device"])  # fmt: skip
+
+
+def _some_idle(view: RunView) -> Judgement:
+    """In a log of all devices. Of a job under accelprof only those that it uses are counted."""
+    use = view.device
+    if not (view.imported and use.idle):
+        return Clear()
+    names = ", ".join(f"gpu {number}" for number in use.idle[:8])
+    text = f"{len(use.idle)} of {many(use.listed, 'device')} never worked: {names}"
+    return finding("idle-device", len(use.idle) / use.listed, "Some devices are idle",
+                   [evidence(text, "idle_devices", len(use.idle))],
+                   ["use them, or ask for fewer devices"])  # fmt: skip
 
 
 def cpu_limit(view: RunView) -> Judgement:
