@@ -22,7 +22,7 @@ from ..hooks import wire
 from ..storage import library
 from .environment import mask_command
 
-RUN_SETTINGS = "run.json"  # what the launcher tells the agent; gone when the run has ended
+RUN_SETTINGS = library.SETTINGS
 SPOOL_POSITIONS = "spool.json"  # how far the agent stored the spool; likewise
 SPACE_NEEDED_BYTES = 16 << 20  # an empty run file, its log and the rings of a few processes
 NOT_FOUND, NOT_EXECUTABLE = 127, 126

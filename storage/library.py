@@ -15,6 +15,7 @@ from pathlib import Path
 RUN_FILE = "run.duckdb"
 SPOOL = "spool"
 LOG = "log.txt"
+SETTINGS = "run.json"  # what the launcher tells the agent; gone when the run has ended
 NAME_MAX = 40
 _RUN_ID = re.compile(r"\d{8}-\d{6}-(?P<name>[A-Za-z0-9._+-]+)-[0-9a-z]{4}")
 _SUFFIX_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -18,7 +18,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("run", "Run a job with hooks and sampler; ends with a verdict."),
     ("attach", "Record a job that is already running, from outside."),
     ("top", "Live view of a running run, or replay of a finished one."),
-    ("runs", "List recorded runs."),
+    ("runs", "List, tag, note and delete recorded runs."),
     ("report", "The report of a run: md, html, json, txt."),
     ("compare", "Runs side by side: what changed, what it did, whether it is noise."),
     ("check", "Gate for CI: limits and a baseline; exit 1 when one fails."),
@@ -149,6 +149,8 @@ def _load(name: str) -> Any:
                 f"{name} needs the package {error.name}, which is not installed"
             ) from error
         raise UserError(f"{name} is not part of this version") from None
+    if (group := getattr(module, "app", None)) is not None:  # a command with commands of its own
+        return typer.main.get_command(group)
     one = typer.Typer(rich_markup_mode=None, add_completion=False)
     # `run`: the first unknown word ends the options. The rest takes options anywhere.
     one.command(name, context_settings={"allow_interspersed_args": name != "run"})(

@@ -1,56 +1,69 @@
-"""`accelprof runs`: the recorded runs, newest first, each from its own file."""
+"""`accelprof runs`: the library of runs: which there are, their tags and notes, taking one away."""
 
 from __future__ import annotations
 
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, get_args
 
 import msgspec
 import typer
 
-from ...storage import library
-from ...storage.reader import BadRunFile, QueryError, open_run
-from ..report import Confidence
+from ...storage import editing, library
+from ..errors import UserError
+from ..moments import moment
+from ..report import Bottleneck
 from ..reports import figures, phases
 from ..reports.paint import Paint, wants_colour
-from ..reports.plain import align, clean, width
-from ..reports.summary import SUMMARY_KEY, read_summary
+from ..reports.plain import align, clean, fit, width
+from ..runs import Row, Wanted, find
 
-_READERS = 4  # opening a file takes about 15 ms, most of it outside Python
-
-
-class Row(msgspec.Struct):
-    """One run, with the keys of `--json`."""
-
-    id: str
-    name: str | None
-    state: str
-    started_at: str | None
-    wall_s: float | None
-    command: list[str]
-    tags: dict[str, str]
-    bottleneck: str | None
-    confidence: Confidence | None
-    steps: int | None
-    samples_per_s: float | None
+_RUNS = Annotated[list[str], typer.Argument(metavar="RUN", help="Id, unique prefix, name.")]
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-def runs(
+@app.callback(invoke_without_command=True)
+def runs(  # noqa: PLR0917 - typer reads the options from the signature
+    context: typer.Context,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="K[=V]", help="With this tag; may be repeated.")
+    ] = None,
+    verdict: Annotated[
+        str | None, typer.Option(metavar="BOTTLENECK", help="input-bound, memory-bound, ...")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="D", help="Started since: 2026-11-30, 12h, 7d, 4w.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="D", help="Started up to: 2026-11-30, 12h, 7d, 4w.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Of this user.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of this name; * and ? as in a shell.")] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON alone on stdout.")] = False,
     limit: Annotated[
         int | None, typer.Option("-n", "--limit", min=1, help="Only the newest N runs.")
     ] = None,
 ) -> None:
-    """List the recorded runs, newest first.
+    """List the recorded runs, newest first; tag them, note something, take them away.
 
-    Example: accelprof runs -n 10
+    Example: accelprof runs --since 7d --verdict input-bound --tag team=vision
     """
-    folders = library.list_runs()[:limit]
-    found = read_all(folders)
+    if context.invoked_subcommand:
+        return
+    wanted = Wanted(
+        tags=dict(_condition(text) for text in tag or ()),
+        verdict=_bottleneck(verdict) if verdict else None,
+        since=moment("--since", since) if since else None,
+        until=moment("--until", until) if until else None,
+        user=user,
+        name=name,
+    )
+    folders = library.list_runs()
+    found = find(folders, wanted, limit)
     if json:
         body = {"schema": "accelprof.runs/1", "runs": found}
         print(msgspec.json.format(msgspec.json.encode(body), indent=2).decode())
@@ -58,85 +71,145 @@ def runs(
         print(table(found, time.time(), Paint(wants_colour(sys.stdout))))
     elif not folders:
         where = library.home() / "runs"
-        print(f"accelprof: no runs in {where} yet: accelprof run COMMAND", file=sys.stderr)
+        _say(f"no runs in {where} yet: accelprof run COMMAND")
+    else:
+        _say(f"none of {figures.count(len(folders), 'run')} fits")
 
 
-def read_all(folders: list[Path]) -> list[Row]:
-    """The runs that can be read; each of the others is one line on stderr."""
-    with ThreadPoolExecutor(_READERS) as pool:
-        rows = list(pool.map(_read_or_complaint, folders))
-    for row in rows:
-        if isinstance(row, str):
-            print(f"accelprof: left out: {clean(row, 300)}", file=sys.stderr)
-    return [row for row in rows if isinstance(row, Row)]
+def _condition(text: str) -> tuple[str, str | None]:
+    key, given, value = text.partition("=")
+    if not key:
+        raise UserError(f"--tag {text!r}: write KEY, or KEY=VALUE")
+    return key, value if given else None
 
 
-def _read_or_complaint(folder: Path) -> Row | str:
+def _bottleneck(text: str) -> str:
+    known = get_args(Bottleneck)
+    for one in known:
+        if text.lower() in (one, one.removesuffix("-bound")):
+            return str(one)
+    raise UserError(f"--verdict {text!r}: there are {', '.join(known)}")
+
+
+@app.command()
+def rm(
+    run: _RUNS,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete runs with all that was recorded. Refused for a run that is being recorded.
+
+    Example: accelprof runs rm 20261130-101640-resnet-ab12
+    """
+    folders = list(dict.fromkeys(_folder(text) for text in run))
+    with _edits():
+        for folder in folders:
+            editing.refuse_foreign(folder)
+            editing.refuse_live(folder)
+    if not yes:
+        _ask(folders)
+    for folder in folders:
+        with _edits():
+            editing.remove(folder)
+        _say(f"deleted {folder.name}")
+
+
+def _folder(text: str) -> Path:
+    found = library.resolve(text)
+    # A folder of runs means its newest to every other command: too little said for this one.
+    if found.name != text.rstrip("/") and Path(text).is_dir() and Path(text).absolute() != found:
+        raise UserError(f"{text}: a folder of runs; name the run to delete")
+    return found
+
+
+def _ask(folders: list[Path]) -> None:
+    if not sys.stdin.isatty():
+        raise UserError("there is nobody to ask: say --yes to delete")
+    for folder in folders:
+        print(f"{folder.name}  {figures.size(editing.size_bytes(folder))}", file=sys.stderr)
+    typer.confirm(f"Delete {figures.count(len(folders), 'run')}?", abort=True, err=True)
+
+
+@app.command()
+def tag(
+    words: Annotated[list[str], typer.Argument(metavar="RUN... K=V...", help="Runs, then tags.")],
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="K", help="Take a tag away; may be repeated.")
+    ] = None,
+) -> None:
+    """Set or take away tags of recorded runs.
+
+    Example: accelprof runs tag last team=vision keep=yes --remove draft
+    """
+    names = [word for word in words if "=" not in word]
+    changes: dict[str, str | None] = dict.fromkeys(remove or ())
+    changes |= dict(_assignment(word) for word in words if "=" in word)
+    if not names or not changes:
+        raise UserError("say which RUN and what: accelprof runs tag RUN KEY=VALUE")
+    for folder in [library.resolve(text) for text in names]:
+        with _edits():
+            tags = editing.set_tags(folder, changes)
+        _say(f"{folder.name}: {_tags(tags) or 'no tags'}")
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, given, value = text.partition("=")
+    if not key or not given:
+        raise UserError(f"tag {text!r}: write KEY=VALUE")
+    return key, value
+
+
+@app.command()
+def note(
+    run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")],
+    text: Annotated[str, typer.Argument(help="The note; empty takes it away.")],
+) -> None:
+    """Write a note into a recorded run; reports show it.
+
+    Example: accelprof runs note last "before the new data loader"
+    """
+    folder = library.resolve(run)
+    with _edits():
+        editing.set_note(folder, text.strip() or None)
+    _say(f"{folder.name}: {'noted' if text.strip() else 'no note'}")
+
+
+@contextmanager
+def _edits() -> Iterator[None]:
     try:
-        return read(folder)
-    except (BadRunFile, QueryError) as error:
-        return str(error).splitlines()[0]
+        yield
+    except editing.NotEditable as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot change {error.filename}: {error.strerror}") from None
 
 
-def read(folder: Path) -> Row:
-    """One run's row. Raises `BadRunFile`, `QueryError`."""
-    with open_run(folder) as reader:
-        rows = reader.dicts(
-            "SELECT id, name, state, started_ns, ended_ns, command, tags, "
-            "(SELECT value FROM meta WHERE key = ?) AS summary, "
-            "(SELECT count(*) FROM step) AS steps FROM run LIMIT 1",
-            (SUMMARY_KEY,),
-        )
-        if not rows:
-            raise BadRunFile(f"{folder.name}: empty, nothing was recorded")
-        return _row(rows[0], reader.live)
-
-
-def _row(row: dict[str, Any], live: bool) -> Row:
-    summary = read_summary(row["summary"])
-    started, ended = row["started_ns"], row["ended_ns"]
-    state = row["state"] or "lost"
-    if state == "running":
-        state, ended = ("running", time.time_ns()) if live else ("lost", ended)
-    return Row(
-        id=row["id"],
-        name=row["name"],
-        state=state,
-        started_at=_iso(started) if started else None,
-        wall_s=(ended - started) / 1e9 if started and ended else None,
-        command=list(row["command"] or []),
-        tags=dict(row["tags"] or {}),
-        bottleneck=summary.bottleneck,
-        confidence=summary.confidence,
-        steps=summary.steps if summary.steps is not None else row["steps"],
-        samples_per_s=summary.samples_per_s,
-    )
-
-
-def _iso(t_ns: int) -> str:
-    return datetime.fromtimestamp(t_ns / 1e9, UTC).isoformat(timespec="seconds")
+def _say(message: str) -> None:
+    print(f"accelprof: {message}", file=sys.stderr)
 
 
 # -- for people --------------------------------------------------------------------------------
 
-_HEAD = ("RUN", "STATE", "WHEN", "WALL", "STEPS", "SAMPLES/S", "VERDICT")
+_HEAD = ("RUN", "STATE", "WHEN", "WALL", "STEPS", "SAMPLES/S", "VERDICT", "TAGS")
 _RIGHT = (3, 4, 5)
+_VERDICT = 6
+_TAGS_CELLS = 40
 
 
 def table(rows: list[Row], now_s: float, paint: Paint) -> str:
     """The runs as aligned columns; ids are whole, so that they can be copied."""
-    texts = [_HEAD, *(_texts(row, now_s) for row in rows)]
-    widths = [max(width(line[at]) for line in texts) for at in range(len(_HEAD))]
+    columns = len(_HEAD) if any(row.tags for row in rows) else len(_HEAD) - 1
+    texts = [line[:columns] for line in (_HEAD, *(_texts(row, now_s) for row in rows))]
+    widths = [max(width(line[at]) for line in texts) for at in range(columns)]
     lines = []
     for at, line in enumerate(texts):
         cells = [align(text, widths[c], right=c in _RIGHT) for c, text in enumerate(line)]
         if at == 0:
             lines.append(paint.dim("  ".join(cells).rstrip()))
-        else:
-            verdict = cells.pop().rstrip()
-            share = phases.SHARE_OF_BOTTLENECK.get(rows[at - 1].bottleneck or "")
-            verdict = paint.chip(verdict, share) if share else verdict
-            lines.append("  ".join([*cells, verdict]).rstrip())
+            continue
+        if share := phases.SHARE_OF_BOTTLENECK.get(rows[at - 1].bottleneck or ""):
+            shown = line[_VERDICT]
+            cells[_VERDICT] = paint.chip(shown, share) + cells[_VERDICT][len(shown) :]
+        lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
 
@@ -150,7 +223,12 @@ def _texts(row: Row, now_s: float) -> tuple[str, ...]:
         figures.count(row.steps),
         figures.number(row.samples_per_s),
         verdict,
+        fit(_tags(row.tags), _TAGS_CELLS),
     )
+
+
+def _tags(tags: dict[str, str]) -> str:
+    return " ".join(clean(f"{key}={value}", 80) for key, value in sorted(tags.items()))
 
 
 def _when(started_at: str | None, now_s: float) -> str:

@@ -106,7 +106,16 @@ def test_runs(home: Path) -> None:
     done = accelprof(home, "runs")
     assert (done.returncode, done.stderr) == (0, "")
     head, newest, oldest = done.stdout.splitlines()
-    assert head.split() == ["RUN", "STATE", "WHEN", "WALL", "STEPS", "SAMPLES/S", "VERDICT"]
+    assert head.split() == [
+        "RUN",
+        "STATE",
+        "WHEN",
+        "WALL",
+        "STEPS",
+        "SAMPLES/S",
+        "VERDICT",
+        "TAGS",
+    ]
     assert newest.startswith(recording.RUN_ID)
     assert "600" in newest
     assert oldest.split()[:2] == [OLDER, "lost"]
@@ -119,7 +128,8 @@ def test_runs_as_json(home: Path) -> None:
     assert body["schema"] == "accelprof.runs/1"
     first = body["runs"][0]
     assert list(first) == ["id", "name", "state", "started_at", "wall_s", "command", "tags",
-                           "bottleneck", "confidence", "steps", "samples_per_s"]  # fmt: skip
+                           "bottleneck", "confidence", "steps", "samples_per_s", "user", "host",
+                           "note"]  # fmt: skip
     assert first["tags"] == {"team": "vision"}
     assert first["started_at"].startswith("2026-01-12T10:16:40")
 
