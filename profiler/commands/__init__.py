@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("report", "The report of a run: md, html, json, txt."),
     ("compare", "Runs side by side: what changed, what it did, whether it is noise."),
     ("check", "Gate for CI: limits and a baseline; exit 1 when one fails."),
+    ("fleet", "Many runs: hours lost to what, and which runs to mend first."),
     ("export", "Hand a run on: Parquet, CSV, Chrome trace, other tools."),
     ("serve-metrics", "OpenMetrics of the runs that are alive, for Prometheus."),
     ("advise", "What other accelerators would do for a run: time, memory, cost."),

@@ -11,7 +11,7 @@ import typer
 from ...storage.reader import RunReader
 from ..errors import UserError
 from ..reports import figures
-from .opening import examined, opened, require_content
+from .opening import examined, opened, report_of, require_content
 
 _WAYS = "--parquet DIR, --csv DIR, --trace FILE, --tensorboard DIR, --mlflow"
 
@@ -19,10 +19,13 @@ _WAYS = "--parquet DIR, --csv DIR, --trace FILE, --tensorboard DIR, --mlflow"
 def export(  # noqa: PLR0917 - typer reads the options from the signature
     run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
     parquet: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="All tables, DIR/TABLE/run=ID/node=HOST/data.parquet."),
+        str | None,
+        typer.Option(
+            metavar="DIR|URL",
+            help="All tables, DIR/TABLE/run=ID/node=HOST/data.parquet; s3://... by an extra.",
+        ),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="DIR", help="The same as CSV.")] = None,
+    csv: Annotated[str | None, typer.Option(metavar="DIR|URL", help="The same as CSV.")] = None,
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Chrome trace for Perfetto: .json or .json.gz."),
@@ -48,9 +51,9 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
         raise UserError(f"say where to: {_WAYS}")
     with opened(run) as reader:
         require_content(reader)
-        for kind, folder in (("parquet", parquet), ("csv", csv)):
-            if folder is not None:
-                _tables(reader, folder, kind)
+        for kind, place in (("parquet", parquet), ("csv", csv)):
+            if place is not None:
+                _tables(reader, place, kind)
         if trace is not None:
             _trace(reader, trace)
         if tensorboard is not None:
@@ -59,11 +62,13 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
             _mlflow(reader)
 
 
-def _tables(reader: RunReader, folder: Path, kind: str) -> None:
+def _tables(reader: RunReader, place: str, kind: str) -> None:
     from ..exports import tabular
+    from ..fleet.row import row
 
-    written = tabular.write(reader, folder, kind)
-    _told(f"{figures.count(len(written), 'table')} to {folder}")
+    user = reader.rows('SELECT "user" FROM run LIMIT 1')[0][0]
+    count = tabular.write(reader, place, kind, row(report_of(reader), user))
+    _told(f"{figures.count(count, 'table')} to {place}")
 
 
 def _trace(reader: RunReader, path: Path) -> None:
