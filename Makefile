@@ -20,7 +20,7 @@ test: lint types
 	$(BIN)/python -m pytest
 
 verdicts: .venv/dev
-	$(BIN)/python -m pytest -m slow tests/e2e
+	$(BIN)/python -m pytest -m slow tests/e2e tests/tuning
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -78,10 +78,14 @@ FACT_PHASE = "phase"  # id name
 FACT_WORKER = "worker"  # worker parent (pid): this process is a loader worker
 FACT_CAPTURE = "capture"  # file start_ns end_ns steps: a Kineto trace in the spool folder
 FACT_HOOK_OFF = "hook_off"  # hook error: a hook that failed and switched itself off
+FACT_TUNED = "tuned"  # where: a loader that a trial of `accelprof tune` changed
 FACT_NOTE = "note"  # text: anything the report should say (capture skipped and why, ...)
 FACT_EXIT = "exit"  # the interpreter ended in order
 
 ENV_SPOOL = "ACCELPROF_SPOOL"  # the spool folder; set by `accelprof run`
 ENV_DISABLE = "ACCELPROF_DISABLE"  # "1": hooks stay off in this process tree
 ENV_CAPTURE = "ACCELPROF_CAPTURE"  # auto | off | STEP
+ENV_TUNE = (
+    "ACCELPROF_TUNE"  # JSON, only in a trial of `accelprof tune`: see frameworks/overrides.py
+)
 ENV_PYTHONPATH = "ACCELPROF_PYTHONPATH"  # the job's own PYTHONPATH, absent when it had none

@@ -1,9 +1,10 @@
 """What gets hooked, once torch is imported: one file a family, listed here and nowhere else."""
 
 import importlib
+import os
 import sys
 
-from .. import facts, postimport, skipping
+from .. import facts, postimport, skipping, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ HOOKS = (
     ("torch.autograd.profiler", "profilers", "install_autograd"),
     ("torch.profiler.profiler", "profilers", "install_profiler"),
 )
+# Only in a trial of `accelprof tune`: these change what the job does. After `loader`, whose wrapper
+# then sees the loader as the trial has it.
+TRIAL_HOOKS = (
+    ("torch.utils.data.dataloader", "overrides", "install"),
+    ("torchdata.stateful_dataloader.stateful_dataloader", "overrides", "install_loader"),
+)
 
 
 def install(torch: "Any") -> None:
@@ -44,7 +51,8 @@ def install(torch: "Any") -> None:
         cuda=getattr(version, "cuda", None),
         threads=None,
     )
-    for module, file, function in HOOKS:
+    trial = TRIAL_HOOKS if os.environ.get(wire.ENV_TUNE) else ()
+    for module, file, function in HOOKS + trial:
         postimport.finder.watch(module, _installer(file, function))
 
 

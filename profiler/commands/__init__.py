@@ -26,6 +26,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("export", "Hand a run on: Parquet, CSV, Chrome trace, other tools."),
     ("serve-metrics", "OpenMetrics of the runs that are alive, for Prometheus."),
     ("advise", "What other accelerators would do for a run: time, memory, cost."),
+    ("tune", "Measured trials of other DataLoader settings: the best, and the line to change."),
     ("capture", "Ask a running job for one more operator capture."),
     ("sql", "Read-only SQL over a run."),
     ("devices", "The accelerators that are here, and what can be read of them."),
@@ -33,6 +34,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("calibrate", "Measure this machine's ceilings and keep them."),
     ("import", "Judge traces of torch.profiler and logs of nvidia-smi."),
 )
+WRAPPERS = ("run", "tune")
 OK, WRONG_USE, NOTHING, INTERRUPTED = 0, 2, 3, 130
 _EXAMPLE = "Example: accelprof run python train.py --lr 3, then accelprof report"
 
@@ -153,8 +155,8 @@ def _load(name: str) -> Any:
     if (group := getattr(module, "app", None)) is not None:  # a command with commands of its own
         return typer.main.get_command(group)
     one = typer.Typer(rich_markup_mode=None, add_completion=False)
-    # `run`: the first unknown word ends the options. The rest takes options anywhere.
-    one.command(name, context_settings={"allow_interspersed_args": name != "run"})(
+    # The first unknown word ends the options of what runs a job. The rest takes them anywhere.
+    one.command(name, context_settings={"allow_interspersed_args": name not in WRAPPERS})(
         getattr(module, file)
     )
     return typer.main.get_command(one)

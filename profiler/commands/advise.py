@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +10,9 @@ import typer
 
 from ..errors import UserError
 from .opening import opened
+from .spans import seconds
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8")
-_UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def advise(  # noqa: PLR0917 - typer reads the options from the signature
@@ -47,7 +46,7 @@ def advise(  # noqa: PLR0917 - typer reads the options from the signature
         epochs=_positive("--epochs", epochs), steps=_positive("--steps", steps),
         samples=_positive("--samples", samples), precision=_precision(precision),
         only=_names(only), count=count, budget_usd=_positive("--budget", budget),
-        deadline_s=_seconds(deadline), prices=prices,
+        deadline_s=seconds("--deadline", deadline) if deadline else None, prices=prices,
     )  # fmt: skip
     with opened(run) as reader:
         basis = advisor.read(reader)
@@ -73,13 +72,3 @@ def _precision(given: str | None) -> str | None:
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(n.strip() for text in given or () for n in text.split(",") if n.strip())
-
-
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
-    unit = _UNITS.get(found[2] or "s") if found else None
-    if found is None or unit is None or float(found[1]) <= 0:
-        raise UserError(f"--deadline {text}: a number with s, m, h or d, such as 8h")
-    return float(found[1]) * unit

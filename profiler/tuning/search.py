@@ -1,0 +1,351 @@
+"""Which trials to make, in which order, and when to stop.
+
+First the job as it is and the ceiling; then numbers of workers, coarse and then between the best
+two; then what else may help at the best; at last the leaders in turn, again and again, until their
+intervals separate or the budget is spent. A trial that cannot win any more is cut short.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import UserError
+from . import settings as known
+from .measure import FEWEST, Arm, Measured, gain_interval, sigma_between
+from .settings import Settings, label
+from .trial import Loader, Outcome, Plan
+
+STEPS = 40  # steady steps a trial, unless asked
+LEAST_S = 2.0  # of steady time, unless steps are asked
+MOST_STEPS = 600
+HOPELESS = 1.3  # a trial that is this much behind the best so far, after some steps, cannot win
+HOPELESS_STEPS = 12
+AS_GOOD = 0.97  # of the best: the simpler setting is taken
+CLEARLY = 1.05  # a step up the ladder that brings less than this is the top of it
+FOR_LOOKING = 0.65  # of the budget; the rest is for repeats
+WORTH = 1.03  # a gain under this is no reason to change code
+WAITS = 0.05  # of the time, from which the loader may be worth a trial
+AT_CEILING = 0.97
+ROUNDS = 5
+LEADERS = 3
+BUDGET = "the time was too short for all that could be tried: --budget gives more"
+FIRST_STEP_LIMIT_S, STEP_LIMIT_S = 600.0, 60.0
+
+
+class Runner(Protocol):
+    """Makes one trial."""
+
+    def __call__(self, plan: Plan) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user wants to know."""
+
+    command: list[str]
+    cwd: Path
+    tries: list[Settings]  # empty: choose
+    steps: int | None
+    budget_s: float
+    cores: float
+
+
+@dataclass
+class Search:
+    """The state of one tuning."""
+
+    asked: Asked
+    run: Runner
+    folder: Callable[[], Path]  # a new one for each trial
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    base: Arm = field(default_factory=lambda: Arm({}))
+    ceiling: Arm = field(default_factory=lambda: Arm({}, replay=True))
+    arms: list[Arm] = field(default_factory=list)
+    loader: Loader | None = None
+    first: Outcome = field(default_factory=Outcome)
+    trials: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def search(self) -> None:
+        """All of it. UserError when the job cannot be tuned."""
+        self.began = self.clock()
+        self._first_trial()
+        self._trial(self.ceiling)
+        if self.asked.tries:
+            self._try_all(self.asked.tries)
+        elif self._input_matters():
+            self._workers()
+            self._others()
+        self._repeat()
+
+    # -- the job as it is --------------------------------------------------------------------
+
+    def _first_trial(self) -> None:
+        self.say("the job as it is")
+        outcome = self.first = self._run(self.base, {})
+        self._require(outcome)
+        self.loader = outcome.loader
+        assert outcome.measured is not None
+        self.base.trials.append(outcome.measured)
+        self.base.ended.append(outcome.ended)
+        self._tell(self.base, outcome)
+
+    def _require(self, outcome: Outcome) -> None:
+        """Raises UserError when the job as it is gives nothing to compare with."""
+        words = f": {outcome.words}" if outcome.words else ""
+        if outcome.ended == "failed":
+            raise UserError(f"the job failed with status {outcome.status}{words}")
+        if outcome.steps_seen == 0 and outcome.ended == "stalled":
+            raise UserError(f"the job made no step within {FIRST_STEP_LIMIT_S:.0f} s{words}")
+        if outcome.ended == "stalled":
+            raise UserError(f"the job stopped making steps after {outcome.steps_seen}{words}")
+        if outcome.loader is None and outcome.steps_seen:
+            raise UserError("the job uses no DataLoader of torch, so there is nothing to tune")
+        wanted = self.asked.steps or FEWEST
+        found = outcome.measured.steps if outcome.measured else 0
+        if found < wanted:
+            raise UserError(
+                f"the job ended after {outcome.steps_seen} steps, {found} of them steady, and "
+                f"{wanted} steady ones are needed: let it run longer"
+                + (", or ask for fewer with --steps" if self.asked.steps else "")
+            )
+        if outcome.ended == "job-ended":
+            self.notes.append(
+                f"the job ended by itself after {outcome.steps_seen} steps: longer trials would "
+                "say more"
+            )
+
+    def _input_matters(self) -> bool:
+        """Whether the job waits, or is faster with batches out of memory."""
+        gain = self.ceiling.rate / self.base.rate if self.ceiling.usable else 1.0
+        return gain > WORTH or self.first.wait_share > WAITS
+
+    # -- candidates --------------------------------------------------------------------------
+
+    def _try_all(self, tries: list[Settings]) -> None:
+        for wanted in tries:
+            if wanted != self._present(wanted):
+                self._trial(self._arm(wanted))
+
+    def _present(self, wanted: Settings) -> Settings:
+        """What the job has now of these settings, as far as its loader tells."""
+        now = dataclasses.asdict(self.loader) if self.loader else {}
+        return {key: now.get(key) for key in wanted}
+
+    def _workers(self) -> None:
+        """Numbers of workers: powers of two, on while more helps, then between the best two."""
+        present = self.loader.num_workers if self.loader else 0
+        for count in known.worker_counts(self.asked.cores, present):
+            if count == 0 and self.first.wait_share > 0.3:
+                continue  # workers that are too slow are not helped by none
+            self._trial(self._arm({"num_workers": count}))
+            if self._at_ceiling():
+                break
+        while self._still_climbing() and not self._at_ceiling():
+            if not self._trial(self._arm({"num_workers": 2 * max(self._counts())})):
+                break
+        self._between()
+
+    def _still_climbing(self) -> bool:
+        """Whether the largest number so far is clearly better than the one before it."""
+        counts = self._counts()
+        *_, before, last = (0, *sorted(counts))
+        if last == 0 or 2 * last > known.MOST_WORKERS or last != self._best_workers():
+            return False
+        return before not in counts or counts[last].rate > CLEARLY * counts[before].rate
+
+    def _between(self) -> None:
+        """The middles beside the best number: between powers of two."""
+        counts = self._counts()
+        best, ordered = self._best_workers(), sorted(counts)
+        at = ordered.index(best)
+        for near in ordered[max(0, at - 1) : at] + ordered[at + 1 : at + 2]:
+            middle = (best + near) // 2
+            flat = counts[best].rate < CLEARLY * counts[near].rate
+            if middle not in counts and middle > 0 and not flat:
+                self._trial(self._arm({"num_workers": middle}))
+
+    def _counts(self) -> dict[int, Arm]:
+        present = self.loader.num_workers if self.loader else 0
+        found = {present: self.base}
+        for arm in self.arms:
+            if list(arm.settings) == ["num_workers"] and arm.usable:
+                found[int(arm.settings["num_workers"])] = arm
+        return found
+
+    def _best_workers(self) -> int:
+        counts = self._counts()
+        return max(counts, key=lambda n: counts[n].rate)
+
+    def _others(self) -> None:
+        """What else may help, each alone at the best number of workers."""
+        best = self.leader()
+        workers = (
+            int(best.settings.get("num_workers", self.loader.num_workers)) if self.loader else 0
+        )
+        on_gpu = "gpu" in self.first.devices
+        wanted: list[Settings] = []
+        if workers and not self._at_ceiling():
+            wanted.append({"prefetch_factor": 4})
+            if self.base.trials[0].epochs and not (self.loader and self.loader.persistent_workers):
+                wanted.append({"persistent_workers": True})
+        if on_gpu and self.loader and not self.loader.pin_memory:
+            wanted.append({"pin_memory": True})
+        if not on_gpu and workers and self.asked.cores >= 2:
+            # A CPU job's own threads and its workers share the cores.
+            wanted.append({"main_threads": max(1, int(self.asked.cores) // 2)})
+        for more in wanted:
+            leader = self.leader()
+            self._trial(self._arm({**leader.settings, **more}))
+
+    def _at_ceiling(self) -> bool:
+        return self.ceiling.usable and self.leader().rate >= AT_CEILING * self.ceiling.rate
+
+    # -- repeats -----------------------------------------------------------------------------
+
+    def _repeat(self) -> None:
+        """The leaders and the job as it is, in turn, until the answer stands."""
+        for count in range(2, ROUNDS + 1):
+            self._drop_cold_start()
+            leaders = self._in_question()
+            if self._stands(leaders, count):
+                return
+            for arm in leaders:
+                if len(arm.trials) < count and not self._trial(arm):
+                    return
+
+    def _in_question(self) -> list[Arm]:
+        """The job as it is, and the best few that may still be the best."""
+        sigma = sigma_between([self.base, *self.arms])
+        usable = sorted(
+            (a for a in self.arms if a.usable and not a.hopeless), key=lambda a: -a.rate
+        )
+        best = usable[0] if usable else self.base
+        close = [a for a in usable if gain_interval(a, best, sigma)[1] >= 1.0 / AS_GOOD]
+        return [self.base, *close[:LEADERS]]
+
+    def _stands(self, leaders: list[Arm], count: int) -> bool:
+        """Whether another round would change nothing."""
+        if len(leaders) == 1 or any(len(a.trials) < 2 for a in leaders[:2]):
+            return len(leaders) == 1
+        sigma = sigma_between([self.base, *self.arms])
+        low, high = gain_interval(leaders[1], self.base, sigma)
+        separated = low > 1.0 or high < WORTH
+        alike = [a for a in leaders[2:] if not self._decided(leaders[1], a, sigma)]
+        return separated and (not alike or count > ROUNDS - 2)
+
+    @staticmethod
+    def _decided(best: Arm, other: Arm, sigma: float) -> bool:
+        """Clearly behind the best, or as good as it for any purpose."""
+        low, high = gain_interval(other, best, sigma)
+        return high < 1.0 or low > AS_GOOD**2
+
+    def _drop_cold_start(self) -> None:
+        """The very first trial may have read files that later ones found in memory."""
+        trials = self.base.trials
+        if len(trials) >= 2 and trials[0].rate < 0.9 * trials[1].rate:
+            del trials[0]
+            self.notes.append(
+                "the first trial was over 10 % slower than its repeat (cold files): left out"
+            )
+
+    def leader(self) -> Arm:
+        """The best so far; among those as good as it the simplest."""
+        usable = [self.base, *(a for a in self.arms if a.usable)]
+        best = max(arm.rate for arm in usable)
+        good = [arm for arm in usable if arm.rate >= AS_GOOD * best]
+        return min(good, key=lambda a: (len(a.settings), _workers_of(a), -a.rate))
+
+    # -- one trial ---------------------------------------------------------------------------
+
+    def _usual_s(self) -> float:
+        """What a trial has taken so far."""
+        return (self.clock() - self.began) / max(1, self.trials)
+
+    def _arm(self, wanted: Settings) -> Arm:
+        found = next((a for a in self.arms if a.settings == wanted), None)
+        return found or Arm(dict(wanted))
+
+    def _trial(self, arm: Arm) -> bool:
+        """Makes a trial; False when the budget is spent."""
+        part = FOR_LOOKING if not arm.trials and arm is not self.ceiling else 1.0
+        if self.clock() - self.began + self._usual_s() > part * self.asked.budget_s:
+            if BUDGET not in self.notes:
+                self.notes.append(BUDGET)
+            return False
+        if arm not in (self.base, self.ceiling, *self.arms):
+            self.arms.append(arm)
+        outcome = self._run(arm, _overrides(arm, self.loader))
+        arm.ended.append(outcome.ended)
+        if outcome.ended in ("failed", "stalled"):
+            arm.problem = outcome.words or f"{outcome.ended} after {outcome.steps_seen} steps"
+        elif not outcome.changed and (arm.settings or arm.replay):
+            arm.problem = "the hooks did not reach the line that makes the loader"
+        elif outcome.measured is None:
+            arm.problem = f"too few steps: {outcome.steps_seen}"
+        else:
+            arm.hopeless = arm.hopeless or outcome.ended == "hopeless"
+            arm.trials.append(outcome.measured)
+        self._tell(arm, outcome)
+        return True
+
+    def _run(self, arm: Arm, overrides: dict[str, Any]) -> Outcome:
+        self.trials += 1
+        now = self.loader or Loader(None, 0, 2, False, False)
+        workers = 0 if arm.replay else int(arm.settings.get("num_workers", now.num_workers) or 0)
+        ready = workers * int(arm.settings.get("prefetch_factor", now.prefetch_factor) or 2)
+        wanted = self.asked.steps or max(STEPS, 3 * workers, ready)
+        first = self.first.first_step_s
+        return self.run(Plan(
+            command=self.asked.command, cwd=self.asked.cwd, folder=self.folder(),
+            overrides=overrides, ready=ready, workers=workers,
+            enough=lambda found: self._enough(found, wanted),
+            hopeless=lambda found: self._hopeless(arm, found),
+            first_step_limit_s=max(60.0, 5 * first) if first else FIRST_STEP_LIMIT_S,
+            step_limit_s=STEP_LIMIT_S,
+        ))  # fmt: skip
+
+    def _enough(self, found: Measured, wanted: int) -> bool:
+        if self.asked.steps:
+            return found.steps >= wanted
+        time_s = sum(t for t, _ in found.blocks)
+        return found.steps >= wanted and (time_s >= LEAST_S or found.steps >= MOST_STEPS)
+
+    def _hopeless(self, arm: Arm, found: Measured) -> bool:
+        if arm is self.base or arm.replay or found.steps < HOPELESS_STEPS:
+            return False
+        return found.rate * HOPELESS < max(self.base.rate, self.leader().rate)
+
+    def _tell(self, arm: Arm, outcome: Outcome) -> None:
+        name = "ceiling" if arm.replay else label(arm.settings)
+        if arm.problem:
+            self.say(f"trial {self.trials}: {name}: {arm.problem}")
+            return
+        assert outcome.measured is not None
+        unit = "samples/s" if outcome.measured.counts_samples else "steps/s"
+        rate = outcome.measured.rate * outcome.ranks
+        cut = ", cut short: it cannot win" if outcome.ended == "hopeless" else ""
+        self.say(f"trial {self.trials}: {name}: {rate:.4g} {unit}{cut}")
+
+
+def _workers_of(arm: Arm) -> float:
+    count = arm.settings.get("num_workers")
+    return float(count) if isinstance(count, int) else -math.inf if not arm.settings else 0.0
+
+
+def _overrides(arm: Arm, loader: Loader | None) -> dict[str, Any]:
+    """What the hooks are to put in: see hooks/frameworks/overrides.py."""
+    if not arm.settings and not arm.replay:
+        return {}
+    rest = {k: v for k, v in arm.settings.items() if not known.KEYS[k].of_loader}
+    return {
+        "where": loader.where if loader else None, "replay": arm.replay,
+        "loader": known.loader_part(arm.settings), **rest,
+    }  # fmt: skip
