@@ -130,6 +130,7 @@ class Capture:
             end_ns=end + offset,
             steps=self.steps,
         )
+        _tell_allocator()
         ring.emit(self.started, clock(), ring.meta(wire.CAPTURE, 0, self.steps))
 
     def abandon(self) -> None:
@@ -218,6 +219,21 @@ def _begin() -> "str | None":
         if quiet:
             os.unsetenv("KINETO_LOG_LEVEL")
     return None
+
+
+def _tell_allocator() -> None:
+    """What the CUDA allocator counts; reading it waits for nothing."""
+    cuda = sys.modules["torch"].cuda
+    if not cuda.is_initialized():
+        return
+    counts = cuda.memory_stats()
+    facts.fact(
+        wire.FACT_ALLOCATOR,
+        reserved=counts.get("reserved_bytes.all.current"),
+        allocated=counts.get("allocated_bytes.all.current"),
+        inactive_split=counts.get("inactive_split_bytes.all.current"),
+        retries=counts.get("num_alloc_retries"),
+    )
 
 
 def _takes_trace_id(profiler: "Any") -> bool:

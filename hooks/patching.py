@@ -80,6 +80,28 @@ def undress(error: BaseException) -> None:
     """Takes our frame out of a traceback that passes through it; followed by a bare `raise`."""
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
+    if error.__class__ is not StopIteration:
+        _tell(error)
+
+
+def _tell(error: BaseException) -> None:
+    """A fact of an error for lack of memory or of a dead loader worker. Never raises."""
+    try:
+        text = str(error)[:300] if isinstance(error, (MemoryError, RuntimeError)) else ""
+        if isinstance(error, MemoryError) or "out of memory" in text or "allocate memory" in text:
+            what = "memory"
+        elif "DataLoader worker" in text:
+            what = "worker"
+        else:
+            return
+        if text not in _errors and len(_errors) < 8:
+            _errors.add(text)
+            facts.fact("failure", what=what, error=type(error).__name__, text=text)
+    except Exception:
+        return
+
+
+_errors: "set[str]" = set()
 
 
 def user_frame() -> "str | None":

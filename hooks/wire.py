@@ -80,6 +80,10 @@ FACT_CAPTURE = "capture"  # file start_ns end_ns steps: a Kineto trace in the sp
 FACT_HOOK_OFF = "hook_off"  # hook error: a hook that failed and switched itself off
 FACT_TUNED = "tuned"  # where: a loader that a trial of `accelprof tune` changed
 FACT_NOTE = "note"  # text: anything the report should say (capture skipped and why, ...)
+# what (memory | worker) error text: an error that passed a hook; the job may have handled it
+FACT_FAILURE = "failure"
+# reserved allocated inactive_split retries: what CUDA's allocator counts, bytes and times
+FACT_ALLOCATOR = "allocator"
 FACT_EXIT = "exit"  # the interpreter ended in order
 
 ENV_SPOOL = "ACCELPROF_SPOOL"  # the spool folder; set by `accelprof run`

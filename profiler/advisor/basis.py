@@ -14,7 +14,7 @@ from ..diagnosis.model import OpRow, RunView
 from ..diagnosis.view import Reader
 from ..errors import UserError
 from ..report import Report
-from ..traces.kineto import GAP_ROW, LOADER_ROW
+from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
 from .operators import Operator
 
 # Shares of a step that another accelerator does not change
@@ -113,7 +113,7 @@ def per_step(rows: Sequence[OpRow]) -> tuple[list[Operator], float]:
     steps = sum({r.capture: max(1, r.steps) for r in rows}.values()) or 1
     made, known, total = [], 0.0, 0.0
     for row in rows:
-        if row.name in (GAP_ROW, LOADER_ROW):
+        if row.name in (GAP_ROW, LOADER_ROW) or row.phase == COPY_PHASE:
             continue
         total += row.time_ns
         sized = row.flops is not None and row.bytes is not None

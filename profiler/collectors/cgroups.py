@@ -17,6 +17,7 @@ class CgroupReading(NamedTuple):
     throttled_share: float | None  # of the enforcement periods since the last reading
     memory_bytes: int | None  # without page cache that can be dropped at once
     memory_limit_bytes: int | None
+    oom_kills: int | None = None  # processes of the group that the kernel killed so far
 
 
 class Cgroup:
@@ -45,8 +46,17 @@ class Cgroup:
         quota = self._limits.cgroup_cpu_quota
         return CgroupReading(
             quota, self._throttled() if quota else None, self._used(),
-            self._limits.cgroup_memory_limit_bytes,
+            self._limits.cgroup_memory_limit_bytes, self._oom_kills(),
         )  # fmt: skip
+
+    def _oom_kills(self) -> int | None:
+        """v2 counts in memory.events, v1 in memory.oom_control (Linux 4.13 and later)."""
+        if self._memory is None:
+            return None
+        for name in ("memory.events", "memory.oom_control"):
+            if (count := read_pairs(self._memory[0] / name).get("oom_kill")) is not None:
+                return count
+        return None
 
     def _throttled(self) -> float | None:
         """The worst of the groups from this process's to the root."""

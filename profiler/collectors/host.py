@@ -6,6 +6,7 @@ on a small machine. Shares and rates need two samples: the first row has none.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -39,6 +40,7 @@ class HostCollector(Collector):
         self._whole: tuple[int, int] | None = None  # iowait, all ticks
         self._psi: dict[str, int] = {}
         self._rates: dict[str, int] = {}
+        self._killed: int | None = None
 
     def probe(self) -> list[Gap]:
         gaps = []
@@ -71,7 +73,14 @@ class HostCollector(Collector):
             "cgroup_cpu_quota_cores": cgroup.quota_cores,
             "cgroup_throttled_share": cgroup.throttled_share,
         }
-        return [("host_sample", row)]
+        return [("host_sample", row), *self._oom_kills(t_ns, cgroup.oom_kills)]
+
+    def _oom_kills(self, t_ns: int, count: int | None) -> list[Row]:
+        """An event when the kernel killed processes of the group for lack of memory."""
+        before, self._killed = self._killed, count
+        if count is None or before is None or count <= before:
+            return []
+        return [("event", (t_ns, "oom-kill", None, None, json.dumps({"count": count - before})))]
 
     # -- CPU ---------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .model import RunView
+from .model import RunView, speedup_limit
 from .text import duration, many
 
 USEFUL_GAIN = 1.1  # below this more workers are not worth a line of code
@@ -83,6 +83,13 @@ def capacity(view: RunView) -> Capacity | None:
     return Capacity(batch_s, cpu_s, work_s, step_s, best_s, wanted, free, cpus)
 
 
+def promise(view: RunView, room: Capacity | None) -> float:
+    """What the first line of `advice` can bring: N workers what they reach, cheaper samples at most
+    all of the wait."""
+    most = speedup_limit(view.shares.get("input", 0.0))
+    return round(min(most, room.gain), 2) if room is not None and room.helps else most
+
+
 def advice(view: RunView, room: Capacity) -> list[str]:
     """The line to change with its figures, or why it would not help."""
     where = view.loader.where if view.loader and view.loader.where else None
@@ -98,8 +105,8 @@ def advice(view: RunView, room: Capacity) -> list[str]:
     if not room.helps:
         used = f"the {room.cpus} usable cores are busy" if room.cpus else "the cores are busy"
         return [
-            f"more workers would not help: {cost} and {used}{cores}; make a sample cheaper "
-            "(decode once and cache, smaller images, a batched transform) or use more cores"
+            "make a sample cheaper (decode once and cache, smaller images, a batched transform) or "
+            f"use more cores; more workers would not help: {cost} and {used}{cores}"
         ]
     return [
         f"DataLoader(..., num_workers={room.workers}){at}: {cost}, the rest of the step takes "

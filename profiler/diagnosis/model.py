@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..report import Evidence, Finding
+from .hardware import Accelerator
 
 
 class Step(NamedTuple):
@@ -72,6 +73,7 @@ class Loader:
     prefetch: int | None = None
     persistent: bool | None = None
     context: str | None = None
+    pinned: bool | None = None
     length: int | None = None  # batches an epoch
     where: str | None = None
 
@@ -89,6 +91,8 @@ class Workers:
     threads: float | None = None  # of a worker process, mean
     cpu_cores: float | None = None  # of a worker process, mean
     disk_sleep_share: float | None = None  # samples in state D
+    read_bytes_per_s: float | None = None  # of all together: what files and sockets gave
+    disk_bytes_per_s: float | None = None  # of that, what came from a disk of this host
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ class Host:
     shm_total_bytes: int | None = None
     quota_cores: float | None = None
     throttled_share: float | None = None
+    received_bytes_per_s: float | None = None  # by the network, loopback left out
+    disk_read_bytes_per_s: float | None = None
     samples: int = 0
 
 
@@ -116,6 +122,7 @@ class Job:
 
     cpu_cores: float | None = None  # all together, mean
     main_cpu_cores: float | None = None
+    holders: tuple[tuple[str, int], ...] = ()  # who held most at its peak: (who, bytes)
     peak_bytes: int | None = None  # PSS (else RSS) summed over the processes, over the whole run
     main_rss: tuple[tuple[int, int], ...] = ()  # (t_ns, bytes), thinned
     workers_rss: tuple[tuple[int, int], ...] = ()
@@ -137,10 +144,7 @@ class DeviceUse:
     memory_total_bytes: int | None = None
     power_w: float | None = None
     energy_j: float | None = None
-    throttled_share: float | None = None  # samples with a power or thermal reason
     samples: int = 0
-    idle: tuple[int, ...] = ()  # devices that were sampled and never at work
-    listed: int = 0  # devices that were sampled
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,8 @@ class StackShares:
     samples: int = 0
     shares: dict[str, float] = field(default_factory=dict)
     hot: dict[str, list[tuple[str, float]]] = field(default_factory=dict)  # category -> places
+    remote: float = 0.0  # share in network code
+    compiling: float = 0.0  # share in torch.compile's compiler
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,15 @@ class Split:
         return self.latency + self.python
 
 
+class Copies(NamedTuple):
+    """Captured copies of one direction, a step."""
+
+    calls: float
+    bytes: float
+    seconds: float
+    pageable: float  # share of the calls whose host memory is not pinned
+
+
 @dataclass(frozen=True)
 class RunView:
     """Everything a rule needs."""
@@ -223,6 +238,12 @@ class RunView:
     device: DeviceUse = DeviceUse()
     stacks: StackShares = StackShares()
     worker_stacks: StackShares = StackShares()  # of loader workers while they make batches
+    busy_threads: tuple[tuple[str, float], ...] = ()  # beside it: (name, share in Python)
+    devices: tuple[Accelerator, ...] = ()
+    gaps: tuple[tuple[str, str | None, int | None, str], ...] = ()  # source, metric, device, why
+    copies: dict[str, Copies] = field(default_factory=dict)  # captured, by direction
+    allocator: dict[str, float] = field(default_factory=dict)  # the device allocator's own counts
+    failures: tuple[dict[str, Any], ...] = ()  # errors that hooks saw pass
     iterator_share: float | None = None  # of wall time; part of input
     gc_share: float | None = None  # of wall time; inside other phases
     uncovered_share: float = 0.0  # of wall time: no span, and stacks could not tell either
@@ -232,6 +253,7 @@ class RunView:
     notes: tuple[str, ...] = ()
     now_ns: int = 0
     division: Any = None  # shares.Division, for windows and the jackknife
+    synchronisations: dict[str, float] = field(default_factory=dict)  # operator: calls a step
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
     outside: Any = None  # outside.Estimate of a job whose steps no hook saw
@@ -249,6 +271,10 @@ class RunView:
         if not cpus or share is None or own is None:
             return None
         return max(0.0, share * cpus - own)
+
+    @property
+    def used_devices(self) -> tuple[Accelerator, ...]:
+        return tuple(d for d in self.devices if d.used)
 
     @property
     def on_cpu(self) -> bool:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..traces.flops import work
-from ..traces.kineto import GAP_ROW, LOADER_ROW
-from .model import Ceilings, OpRow, Split
+from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
+from .model import Ceilings, Copies, OpRow, Split
 
 # Times of one call. Waking the worker threads of an OpenMP region costs 5-20 us, dispatch with
 # autograd 1-5 us: below SHORT_S whatever is above the floor is latency.
@@ -144,7 +144,10 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
     """
     if not rows or steady_work_s <= 0:
         return None
-    judged = [judge(r, ceilings) for r in rows if r.name not in (GAP_ROW, LOADER_ROW)]
+    judged = [
+        judge(r, ceilings) for r in rows
+        if r.name not in (GAP_ROW, LOADER_ROW) and r.phase != COPY_PHASE
+    ]  # fmt: skip
     if not judged:
         return None
     steps = sum({r.capture: max(1, r.steps) for r in rows}.values())
@@ -277,6 +280,40 @@ def _family(row: OpRow) -> str:
     if kind == "move":
         return "embedding" if "embedding" in row.name else "elementwise"
     return "elementwise"
+
+
+# Operators that read a device's value on the host: it waits until all queued work is done
+_SYNCS = frozenset({
+    "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select",
+    "aten::_assert_async", "cudaStreamSynchronize", "cudaDeviceSynchronize",
+})  # fmt: skip
+
+
+def synchronisations(rows: Sequence[OpRow]) -> dict[str, float]:
+    """Calls a step of operators that make the host wait for the device."""
+    steps = sum({r.capture: max(1, r.steps) for r in rows}.values()) or 1
+    found: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row.name in _SYNCS:
+            found[row.name] += row.calls / steps
+    return dict(found)
+
+
+def copies(rows: Sequence[OpRow]) -> dict[str, Copies]:
+    """Captured copies between host and device, by direction ("HtoD", "DtoH")."""
+    steps = sum({r.capture: max(1, r.steps) for r in rows}.values()) or 1
+    found: dict[str, list[OpRow]] = defaultdict(list)
+    for row in rows:
+        if row.phase == COPY_PHASE:
+            found[row.name.partition(" ")[0]].append(row)
+    return {
+        direction: Copies(
+            sum(r.calls for r in group) / steps, sum(r.bytes or 0.0 for r in group) / steps,
+            sum(r.time_ns for r in group) / 1e9 / steps,
+            sum(r.calls for r in group if "pageable" in r.name) / sum(r.calls for r in group),
+        )
+        for direction, group in found.items()
+    }  # fmt: skip
 
 
 def matrix_rows(rows: Sequence[OpRow]) -> float | None:

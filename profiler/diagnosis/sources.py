@@ -6,16 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..accelerators.catalogue import catalogue
+from .hardware import Accelerator
 from .model import Ceilings, DeviceUse, Host, Job, OpRow, Workers
 
 if TYPE_CHECKING:
     from .view import Reader
 
 Span = tuple[int, int]
-# Power cap, thermal and external slowdown bits of NVML's clock event reasons
-THROTTLE_BITS = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 KEPT_POINTS = 400
-IDLE_DEVICE = 0.02  # at its busiest: a device on which nothing ever ran
 
 
 def _json(value: Any) -> dict[str, Any]:
@@ -74,19 +73,25 @@ def ops(reader: Reader, pid: int | None) -> list[OpRow]:
     ]
 
 
-def ceilings(reader: Reader) -> Ceilings | None:
-    """The ceilings the run was recorded with: table meta, else a device's details."""
-    for (value,) in reader.rows("SELECT value FROM meta WHERE key = 'calibration'"):
-        found = _ceilings(_json(value), "calibrated")
-        if found:
-            return found
-    for (details,) in reader.rows("SELECT details FROM device ORDER BY device"):
-        given = _json(details).get("ceilings")
+def ceilings(reader: Reader, used: Sequence[Accelerator]) -> Ceilings | None:
+    """What the run is judged by: measured figures of a CPU (table meta), the details of a device,
+    or the datasheet of an accelerator that nobody measured."""
+    if not used:
+        for (value,) in reader.rows("SELECT value FROM meta WHERE key = 'calibration'"):
+            found = _ceilings(_json(value), "calibrated")
+            if found:
+                return found
+        return None
+    for one in used:
+        given = one.details.get("ceilings")
         if isinstance(given, dict):
             found = _ceilings(given, str(given.get("source") or "datasheet"))
             if found:
                 return found
-    return None
+    sheet = catalogue().get(used[0].catalogue or "")
+    if sheet is None or not sheet.bytes_per_s:
+        return None
+    return _ceilings({"flops": sheet.flops, "bytes_per_s": sheet.bytes_per_s}, "datasheet")
 
 
 def _ceilings(data: dict[str, Any], source: str) -> Ceilings | None:
@@ -123,29 +128,31 @@ def workers(reader: Reader, span: Span, procs: Sequence[dict[str, Any]]) -> Work
     if not rows:
         return None
     separate, count, batches, fetch, collate, cpu = rows[0]
-    use = _worker_processes(reader, span, procs) if separate else (None, None, None)
+    use = _worker_processes(reader, span, procs) if separate else (None,) * 5
     return Workers(
         in_process=not separate, count=count, batches=batches, fetch_s=(fetch or 0) / 1e9,
         collate_s=collate / 1e9 if collate is not None else None,
         cpu_s=cpu / 1e9 if cpu is not None else None,
-        threads=use[0], cpu_cores=use[1], disk_sleep_share=use[2],
+        threads=use[0], cpu_cores=use[1], disk_sleep_share=use[2], read_bytes_per_s=use[3],
+        disk_bytes_per_s=use[4],
     )  # fmt: skip
 
 
 def _worker_processes(
     reader: Reader, span: Span, procs: Sequence[dict[str, Any]]
-) -> tuple[float | None, float | None, float | None]:
+) -> tuple[float | None, ...]:
     pids = [p["pid"] for p in procs if p["role"] == "worker"]
     if not pids:
-        return None, None, None
+        return (None,) * 5
     marks = ", ".join(str(int(p)) for p in pids)
     rows = reader.rows(
         "SELECT avg(threads), avg(cpu_cores), avg(CASE WHEN state LIKE 'D%' OR state = "
-        f"'disk-sleep' THEN 1 ELSE 0 END) FROM process_sample WHERE pid IN ({marks}) "
-        "AND t_ns BETWEEN ? AND ?",
+        "'disk-sleep' THEN 1 ELSE 0 END), avg(rchar_bytes_per_s) * count(DISTINCT pid), "
+        "avg(read_bytes_per_s) * count(DISTINCT pid) "
+        f"FROM process_sample WHERE pid IN ({marks}) AND t_ns BETWEEN ? AND ?",
         span,
     )
-    return rows[0] if rows else (None, None, None)
+    return rows[0] if rows else (None,) * 5
 
 
 def host(reader: Reader, span: Span) -> Host:
@@ -154,7 +161,8 @@ def host(reader: Reader, span: Span) -> Host:
         "avg(psi_io_share), max(memory_total_bytes), "
         "arg_max(memory_total_bytes - memory_used_bytes, t_ns), max(cgroup_memory_limit_bytes), "
         "max(shm_used_bytes / nullif(shm_total_bytes, 0)), max(shm_total_bytes), "
-        "max(cgroup_cpu_quota_cores), avg(cgroup_throttled_share), max(len(cpu_core_share)) "
+        "max(cgroup_cpu_quota_cores), avg(cgroup_throttled_share), max(len(cpu_core_share)), "
+        "avg(net_rx_bytes_per_s), avg(disk_read_bytes_per_s) "
         "FROM host_sample WHERE t_ns BETWEEN ? AND ?",
         span,
     )[0]
@@ -165,7 +173,7 @@ def host(reader: Reader, span: Span) -> Host:
         iowait_share=row[2], psi_cpu_share=row[3], psi_io_share=row[4],
         memory_total_bytes=row[5], memory_available_bytes=row[6], memory_limit_bytes=row[7],
         shm_used_peak_share=row[8], shm_total_bytes=row[9], quota_cores=row[10],
-        throttled_share=row[11],
+        throttled_share=row[11], received_bytes_per_s=row[13], disk_read_bytes_per_s=row[14],
     )  # fmt: skip
 
 
@@ -202,7 +210,7 @@ def job(reader: Reader, span: Span, procs: Sequence[dict[str, Any]], critical: i
         peak_bytes=int(peak[0][0]) if peak and peak[0][0] is not None else None,
         main_rss=_rss(reader, span, [main] if main is not None else []),
         workers_rss=_rss(reader, span, workers_),
-        workers_died=_died(reader),
+        workers_died=_died(reader), holders=_holders(reader, procs),
     )  # fmt: skip
 
 
@@ -234,6 +242,27 @@ def _died(reader: Reader) -> tuple[str, ...]:
     return tuple(str(_json(d).get("how") or _json(d).get("signal") or "unknown") for (d,) in rows)
 
 
+def _holders(reader: Reader, procs: Sequence[dict[str, Any]]) -> tuple[tuple[str, int], ...]:
+    """The processes that held most at their peak, the largest first."""
+    roles = {p["pid"]: p for p in procs}
+    rows = reader.rows(
+        "SELECT pid, max(coalesce(pss_bytes, rss_bytes)) FROM process_sample GROUP BY pid "
+        "ORDER BY 2 DESC NULLS LAST LIMIT 3"
+    )
+    found = []
+    for pid, held in rows:
+        about = roles.get(pid, {})
+        if held:
+            found.append((f"{_role(about)} (PID {pid})", int(held)))
+    return tuple(found)
+
+
+def _role(process: dict[str, Any]) -> str:
+    names = {"main": "the training process", "rank": f"rank {process.get('rank')}",
+             "worker": f"loader worker {process.get('worker')}"}  # fmt: skip
+    return names.get(process.get("role") or "", "a process")
+
+
 def events(reader: Reader) -> tuple[dict[str, Any], ...]:
     rows = reader.rows("SELECT t_ns, kind, pid, rank, data FROM event ORDER BY t_ns LIMIT 1000")
     return tuple(
@@ -241,31 +270,28 @@ def events(reader: Reader) -> tuple[dict[str, Any], ...]:
     )
 
 
-def device(reader: Reader, span: Span, used_from: float) -> DeviceUse:
-    """Means of the device counters, over the devices that were busier than `used_from` once."""
-    devices = reader.rows("SELECT device, name, kind, memory_bytes FROM device ORDER BY device")
-    real = [d for d in devices if d[2] in ("gpu", "tpu")]
-    if not real:
-        return DeviceUse(name=devices[0][1] if devices else "")
+def device(reader: Reader, span: Span, seen: Sequence[Accelerator]) -> DeviceUse:
+    """Means of the device counters over the devices that the job used."""
+    used = [d for d in seen if d.used]
+    if not used:
+        return DeviceUse()
+    marks = ", ".join(str(d.index) for d in used)
     row = reader.rows(
         "SELECT count(*), avg(busy_share), avg(sm_share), avg(tensor_share), avg(dram_share), "
-        "avg(memory_busy_share), max(memory_used_bytes), max(memory_total_bytes), avg(power_w), "
-        f"avg(CASE WHEN (throttle_bits & {THROTTLE_BITS}) != 0 THEN 1.0 WHEN throttle_bits IS "
-        "NULL THEN NULL ELSE 0.0 END), max(energy_j) - min(energy_j) "
-        "FROM device_sample WHERE t_ns BETWEEN ? AND ? AND device IN "
-        "(SELECT device FROM device_sample GROUP BY device HAVING max(busy_share) > ? "
-        "OR max(busy_share) IS NULL)",
-        (*span, used_from),
+        "avg(memory_busy_share), max(memory_used_bytes), max(memory_total_bytes), avg(power_w) "
+        f"FROM device_sample WHERE t_ns BETWEEN ? AND ? AND device IN ({marks})",
+        span,
     )[0]
-    if not row[0]:
-        return DeviceUse(kind="cpu", name="", samples=0)  # a device the job never touched
-    most = reader.rows(
-        "SELECT device, max(busy_share) FROM device_sample GROUP BY device ORDER BY device"
-    )
+    energy = [d.energy_j for d in used if d.energy_j is not None]
     return DeviceUse(
-        kind=real[0][2], name=real[0][1] or "", samples=row[0], busy_share=row[1],
+        kind=used[0].kind, name=used[0].name, samples=row[0], busy_share=row[1],
         sm_share=row[2], tensor_share=row[3], dram_share=row[4], memory_busy_share=row[5],
-        memory_peak_bytes=row[6], memory_total_bytes=row[7] or real[0][3], power_w=row[8],
-        throttled_share=row[9], energy_j=row[10], listed=len(most),
-        idle=tuple(d for d, busy in most if busy is not None and busy <= IDLE_DEVICE),
+        memory_peak_bytes=row[6], memory_total_bytes=row[7] or used[0].memory_bytes, power_w=row[8],
+        energy_j=sum(energy) if len(energy) == len(used) else None,
     )  # fmt: skip
+
+
+def gaps(reader: Reader) -> tuple[tuple[str, str | None, int | None, str], ...]:
+    """(source, metric, device, reason) of what could not be read."""
+    rows = reader.rows("SELECT DISTINCT source, metric, device, reason FROM gap LIMIT 500")
+    return tuple((str(s), m, d, str(r)) for s, m, d, r in rows)

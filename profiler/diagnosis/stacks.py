@@ -40,6 +40,19 @@ _FUNCTIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"|prepare|example|image|record|produce|feed|simulat|synth|jpeg|png|episode|rollout"
         r"|corpus|^next_|_reader", re.I)),
 )  # fmt: skip
+# Code that talks to a remote store
+_REMOTE = re.compile(
+    r"(^|/)(socket|ssl|http|urllib|ftplib)(\.py|/)|/(requests|urllib3|httpx|aiohttp|boto3|botocore"
+    r"|s3transfer|s3fs|gcsfs|adlfs|fsspec|smart_open|paramiko|google/(cloud|api_core|resumable_media)"
+    r"|azure|minio|hdfs|huggingface_hub)/"
+)
+# Every compilation passes here, and no call of compiled code does
+_COMPILING = re.compile(r"torch/_dynamo/(convert_frame|symbolic_convert)\.py|\bbw_compiler\b")
+# The innermost function of a thread that waits
+_RESTS = re.compile(
+    r"^(wait|acquire|_?wait_for_tstate_lock|select|poll|_poll|epoll|accept|recv|recv_into|recvfrom"
+    r"|recv_bytes|_recv|_recv_bytes|_recvmsg|readinto|read|readline|sleep|get|put|join|_wait_.*|flush)$"
+)
 _HIDDEN = re.compile(r"<frozen|importlib|threading\.py|runpy\.py|contextlib\.py|_contextlib\.py")
 
 
@@ -112,11 +125,30 @@ def waits_for_work(frames: str) -> bool:
     return "multiprocessing/queues.py" in frames and "Queue.get" in frames
 
 
+def is_remote(frames: str) -> bool:
+    """Whether a stack stands in code that talks to the network."""
+    return any(_REMOTE.search(parse(frame)[1]) for frame in frames.split(";"))
+
+
+def is_compiling(frames: str) -> bool:
+    """Whether a stack stands in torch.compile's compiler, not in code that it compiled."""
+    return bool(_COMPILING.search(frames))
+
+
+def rests(frames: str) -> bool:
+    """Whether a thread waits for something rather than run Python."""
+    function, _, _ = parse(frames.rpartition(";")[2])
+    return bool(_RESTS.match(function.rpartition(".")[2]))
+
+
 def summarise(rows: Iterable[tuple[str, int]]) -> StackShares:
     """Shares by category and the places they come from, of (frames, samples) rows."""
     counts: Counter[str] = Counter()
     places: dict[str, Counter[str]] = defaultdict(Counter)
+    remote = compiling = 0
     for frames, samples in rows:
+        remote += samples if is_remote(frames) else 0
+        compiling += samples if is_compiling(frames) else 0
         category, place = classify(frames)
         counts[category] += samples
         if place:
@@ -128,4 +160,6 @@ def summarise(rows: Iterable[tuple[str, int]]) -> StackShares:
         category: [(place, n / counts[category]) for place, n in found.most_common(5)]
         for category, found in places.items()
     }
-    return StackShares(total, {k: n / total for k, n in counts.items()}, hot)
+    return StackShares(
+        total, {k: n / total for k, n in counts.items()}, hot, remote / total, compiling / total
+    )

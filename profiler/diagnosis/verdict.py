@@ -138,8 +138,10 @@ def _cause(name: str, fired: Fired) -> tuple[str | None, Finding | None]:
     bottleneck = windows.BOTTLENECK_OF[name]
     for listed, found in fired:
         cause = listed.cause or found.id
-        if listed.bottleneck != bottleneck:
+        if bottleneck not in listed.bottlenecks:
             continue
+        if found.severity == "info" and cause != "good":
+            continue  # too small to be why a run is limited by this
         if bottleneck == "host-bound" and (cause == "logging") != (name == "logging"):
             continue
         return (None if bottleneck == "checkpoint-bound" else cause), found
@@ -309,10 +311,11 @@ def _device_facts(view: RunView) -> list[Evidence]:
     if use.power_w is not None:
         facts.append(evidence(f"it draws {use.power_w:.0f} W on average", "power_w", use.power_w,
                               "W"))  # fmt: skip
-    if use.throttled_share:
+    throttled = max((d.throttled_share or 0.0 for d in view.used_devices), default=0.0)
+    if throttled:
         facts.append(evidence(
-            f"power or heat held its clock in {percent(use.throttled_share)} of the samples",
-            "throttled_share", use.throttled_share,
+            f"power or heat held its clock in {percent(throttled)} of the samples under load",
+            "throttled_share", throttled,
         ))  # fmt: skip
     return facts
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...hooks import wire
-from . import outside, roofline, shares, sources, stacks, steady
+from . import hardware, outside, roofline, shares, sources, stacks, steady
 from .capacity import waits
 from .model import (
     PHASES,
@@ -20,9 +20,6 @@ from .model import (
     Steady,
     Step,
 )  # fmt: skip
-
-# Under this a device was never used by the job: its screen, or the driver's own work
-TOUCHED = 0.02
 
 
 class Reader(Protocol):
@@ -43,7 +40,10 @@ def load(reader: Reader, now_ns: int) -> RunView:
     steps = by_rank[critical] if critical is not None else []
     span = _span(part, run, now_ns)
     facts = _facts(processes, critical)
-    ceilings = sources.ceilings(reader)
+    events = sources.events(reader)
+    devices = hardware.load(reader, span, events, imported=imported, possible=_may_use_devices(run))
+    used = [d for d in devices if d.used]
+    ceilings = sources.ceilings(reader, used)
     sampled = _stack_rows(reader, span)
     seen = None
     if not by_rank and not imported:
@@ -56,15 +56,23 @@ def load(reader: Reader, now_ns: int) -> RunView:
         loaders=_loaders(facts), optimizers=_all(facts, wire.FACT_OPTIMIZER),
         roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
         host=sources.host(reader, span), job=sources.job(reader, span, processes, critical),
-        device=sources.device(reader, span, 0.0 if imported else TOUCHED),
+        device=sources.device(reader, span, used), devices=devices, gaps=sources.gaps(reader),
         stacks=_stacks(sampled, critical),
         worker_stacks=_worker_stacks(sampled, processes), ranks=_rank_rows(ranks, by_rank),
-        events=sources.events(reader), notes=_notes(facts, processes),
-        now_ns=now_ns, imported=imported, outside=seen,
+        busy_threads=_busy_threads(sampled, critical), events=events,
+        notes=_notes(facts, processes), outside=seen,
+        allocator=_allocator(facts), failures=_failures(processes), now_ns=now_ns,
+        imported=imported,
     )  # fmt: skip
     if seen is not None:
         return replace(view, shares=seen.shares)
     return with_shares(view, sources.ops(reader, critical))
+
+
+def _may_use_devices(run: dict[str, Any]) -> bool:
+    """Whether the job's torch can use a GPU, as far as is known."""
+    environment = run.get("environment") or {}
+    return not environment.get("torch") or bool(environment.get("cuda"))
 
 
 def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
@@ -97,6 +105,7 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
         iterator_share=_column_share(steps, "iterator_ns", duration),
         gc_share=_column_share(steps, "gc_ns", duration),
         division=division, matrix_rows=roofline.matrix_rows(ops), has_capture=bool(ops),
+        synchronisations=roofline.synchronisations(ops), copies=roofline.copies(ops),
     )  # fmt: skip
 
 
@@ -116,7 +125,7 @@ def _idle_is_input(view: RunView, has_loader: bool) -> StackShares:
     parts["input"] = parts.get("input", 0.0) + parts.pop("user")
     hot = {k: v for k, v in found.hot.items() if k != "user"}
     hot["input"] = [*found.hot.get("input", []), *found.hot.get("user", [])]
-    return StackShares(found.samples, parts, hot)
+    return replace(found, shares=parts, hot=hot)
 
 
 def _memory_fraction(view: RunView, split: Any) -> float | None:
@@ -198,16 +207,31 @@ def _loaders(facts: Sequence[dict[str, Any]]) -> tuple[Loader, ...]:
     def number(value: Any) -> int | None:
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
+    def flag(value: Any) -> bool | None:
+        return value if isinstance(value, bool) else None
+
     return tuple(
         Loader(
             num_workers=number(f.get("num_workers")), batch_size=number(f.get("batch_size")),
             prefetch=number(f.get("prefetch")),
-            persistent=f.get("persistent") if isinstance(f.get("persistent"), bool) else None,
+            persistent=flag(f.get("persistent")), pinned=flag(f.get("pin_memory")),
             context=str(f["context"]) if f.get("context") else None,
             length=number(f.get("length")), where=str(f["where"]) if f.get("where") else None,
         )
         for f in _all(facts, wire.FACT_LOADER)
     )  # fmt: skip
+
+
+def _allocator(facts: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The last counts of the device allocator that the hooks told."""
+    told = _all(facts, wire.FACT_ALLOCATOR)
+    last = told[-1] if told else {}
+    return {k: float(v) for k, v in last.items() if isinstance(v, int | float)}
+
+
+def _failures(processes: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Errors for lack of memory and of dead workers, of every process."""
+    return tuple(f for p in processes for f in _all(p["facts"], wire.FACT_FAILURE))
 
 
 def _notes(facts: Sequence[dict[str, Any]], processes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
@@ -248,9 +272,29 @@ def _stacks(rows: Sequence[tuple[Any, ...]], pid: int | None) -> StackShares:
     by_thread: Counter[str] = Counter()
     for _, thread, _, samples in mine:
         by_thread[thread] += samples
-    main = [t for t in by_thread if t and "main" in t.lower()]
-    chosen = main[0] if main else (by_thread.most_common(1)[0][0] if by_thread else None)
+    chosen = _training_thread(by_thread)
     return stacks.summarise((f, int(n)) for _, t, f, n in mine if t == chosen)
+
+
+def _training_thread(samples: Counter[str]) -> str | None:
+    main = [t for t in samples if t and "main" in t.lower()]
+    return main[0] if main else (samples.most_common(1)[0][0] if samples else None)
+
+
+def _busy_threads(
+    rows: Sequence[tuple[Any, ...]], pid: int | None
+) -> tuple[tuple[str, float], ...]:
+    """Threads beside the training thread that run Python, as shares of its samples."""
+    all_, running = Counter[str](), Counter[str]()
+    for of, thread, frames, samples in rows:
+        if of == pid:
+            all_[thread] += samples
+            running[thread] += 0 if stacks.rests(frames) else samples
+    main = _training_thread(all_)
+    if main is None or all_[main] < shares.MIN_STACK_SAMPLES:
+        return ()
+    found = [(t, min(1.0, n / all_[main])) for t, n in running.most_common() if t != main and n]
+    return tuple(found[:5])
 
 
 def _rank_rows(

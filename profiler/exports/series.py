@@ -11,6 +11,7 @@ from ..diagnosis import shares as division
 from ..diagnosis.model import RunView, Step
 from ..diagnosis.statistics import quantile
 from ..series import Line, OpPoint, Outlier, Roof, Series, Stretch
+from ..traces.kineto import COPY_PHASE
 
 STRETCHES = 140  # at most about so many of each line
 MOST_OUTLIERS = 40
@@ -188,6 +189,7 @@ def _operators(reader: RunReader, view: RunView) -> tuple[tuple[OpPoint, ...], R
     if ceilings is None:
         return (), None
     rows = sources.ops(reader, view.steps[0].pid if view.steps else None)
+    rows = [row for row in rows if row.phase != COPY_PHASE]
     total = sum(row.time_ns for row in rows) or 1
     known = [row for row in rows if row.flops and row.bytes and row.time_ns > 0]
     known.sort(key=lambda row: -row.time_ns)

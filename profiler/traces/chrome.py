@@ -43,6 +43,7 @@ class Args(msgspec.Struct, gc=False):
     external_old: Any = msgspec.field(name="external id", default=None)
     correlation: Any = None
     device: Any = None
+    bytes: Any = None
 
 
 class Event(msgspec.Struct, gc=False):
@@ -69,6 +70,7 @@ class _RawArgs(msgspec.Struct):
     external_old: Any = msgspec.field(name="external id", default=None)
     correlation: Any = None
     device: Any = None
+    bytes: Any = None
 
 
 class _RawEvent(msgspec.Struct):
@@ -268,7 +270,7 @@ class _Events:
         shared = self._shared
         return Args(
             shared(raw.dims), shared(raw.dims_old), shared(raw.types), shared(raw.concrete),
-            raw.external, raw.external_old, raw.correlation, raw.device,
+            raw.external, raw.external_old, raw.correlation, raw.device, raw.bytes,
         )  # fmt: skip
 
     def _shared(self, raw: msgspec.Raw) -> Any:

@@ -7,6 +7,7 @@ bytes stand on the operator that does the arithmetic, never on its wrappers too 
     wrappers             flops = bytes = 0: their self time is dispatch
     "(data loader)"      phase input: time in the loader's next(), whose operators are left out
     "(no operator)"      phase gap: time of the window in which the training thread ran none: Python
+    HtoD, DtoH           phase copy: copies of the device; their time stands with operators, too
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .flops import Work, dtype_of, work
 
 LOADER_ROW = "(data loader)"
 GAP_ROW = "(no operator)"
+COPY_PHASE = "copy"
 CPU_CATEGORIES = {"cpu_op", "Operator", "user_annotation", "python_function"}
 RUNTIME_CATEGORIES = {"cuda_runtime", "cuda_driver", "Runtime", "hip_runtime"}
 KERNEL_CATEGORIES = {"kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset"}
@@ -69,6 +71,7 @@ class Window:
     loader_us: float = 0.0
     kernels: int = 0
     launchers: dict[Any, Node] = field(default_factory=dict)  # by correlation id
+    copies: dict[str, list[float]] = field(default_factory=dict)  # name: calls, us, bytes
     base_ns: int = 0
     start_us: float = 0.0
 
@@ -210,6 +213,10 @@ def _book_kernels(events: list[Event], window: Window) -> None:
             continue
         window.kernels += 1
         args = event.args or Args()
+        if (copy := _copy_name(event.name)) is not None:
+            entry = window.copies.setdefault(copy, [0, 0.0, 0.0])
+            moved = args.bytes if isinstance(args.bytes, int | float) else 0.0
+            window.copies[copy] = [entry[0] + 1, entry[1] + event.dur, entry[2] + moved]
         launcher = window.launchers.get(args.correlation) or by_id.get(
             args.external if args.external is not None else args.external_old
         )
@@ -218,6 +225,15 @@ def _book_kernels(events: list[Event], window: Window) -> None:
         launcher.device_us += event.dur
         if launcher.work is not None and launcher.work.kind == "wrapper":
             launcher.work = None  # it launches kernels of its own: unknown work, not none
+
+
+def _copy_name(name: str) -> str | None:
+    """ "HtoD pageable" of "Memcpy HtoD (Pageable -> Device)"; None of anything else."""
+    for direction in ("HtoD", "DtoH"):
+        if direction in name:
+            kind = "pageable" if "Pageable" in name else "pinned" if "Pinned" in name else ""
+            return f"{direction} {kind}".strip()
+    return None
 
 
 def op_rows(
@@ -249,6 +265,11 @@ def op_rows(
         rows.append(common | {
             "name": name, "phase": phase, "shapes": "", "dtype": None, "calls": 1, "flops": 0.0,
             "bytes": 0.0, "time_ns": int(spent * 1000), "host_ns": int(spent * 1000),
+        })  # fmt: skip
+    for name, (calls, spent, moved) in window.copies.items():
+        rows.append(common | {
+            "name": name, "phase": COPY_PHASE, "shapes": "", "dtype": None, "calls": int(calls),
+            "flops": 0.0, "bytes": moved, "time_ns": int(spent * 1000), "host_ns": 0,
         })  # fmt: skip
     return rows
 

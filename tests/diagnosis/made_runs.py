@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,12 @@ class Run:
         self.facts: list[dict[str, Any]] = []
 
     def add(self, table: str, rows: Iterable[dict[str, Any]]) -> Run:
-        for row in rows:
-            names = ", ".join(f'"{n}"' for n in row)
-            marks = ", ".join("?" for _ in row)
-            self.db.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', list(row.values()))
+        for names, group in groupby(rows, key=tuple):
+            found = list(group)
+            quoted = ", ".join(f'"{n}"' for n in names)
+            marks = ", ".join(["(" + ", ".join("?" * len(names)) + ")"] * len(found))
+            values = [value for row in found for value in row.values()]
+            self.db.execute(f'INSERT INTO "{table}" ({quoted}) VALUES {marks}', values)
         return self
 
     def fact(self, kind: str, **fields: Any) -> Run:
@@ -129,6 +132,35 @@ class Run:
 
     def calibrated(self) -> Run:
         return self.add("meta", [{"key": "calibration", "value": json.dumps(CALIBRATION)}])
+
+    def gpu(
+        self,
+        busy: float | None = 0.9,
+        *,
+        index: int = 0,
+        name: str = "NVIDIA A100-SXM4-80GB",
+        catalogue: str | None = "a100-sxm-80gb",
+        details: dict[str, Any] | None = None,
+        count: int = 40,
+        **sample: Any,
+    ) -> Run:
+        """A device and `count` samples of it over the steps so far; none: it gave no reading."""
+        about = {"driver": "550", "cuda_ordinal": index, "link_generation_max": 4,
+                 "link_width_max": 16, "sm_clock_max_hz": 1.41e9} | (details or {})  # fmt: skip
+        self.add("device", [{
+            "device": index, "name": name, "kind": "gpu", "catalogue": catalogue,
+            "memory_bytes": 80 << 30, "details": json.dumps(about),
+        }])  # fmt: skip
+        step = max(1, (self.t_ns - T0) // max(1, count))
+        return self.add("device_sample", (
+            {"t_ns": T0 + i * step, "device": index, "busy_share": busy,
+             "memory_total_bytes": 80 << 30, "memory_used_bytes": 40 << 30} | sample
+            for i in range(count)
+        ))  # fmt: skip
+
+    def event(self, kind: str, **data: Any) -> Run:
+        row = {"t_ns": T0 + 500 * MS, "kind": kind, "data": json.dumps(data)}
+        return self.add("event", [row])
 
     def host(self, cpu_share: float, count: int = 20, **fields: Any) -> Run:
         step = max(1, (self.t_ns - T0) // count)

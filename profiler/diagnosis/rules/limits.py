@@ -6,52 +6,8 @@ from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import many, percent, size
 from .common import finding
 
-THROTTLED = 0.10  # of the samples
 QUOTA_THROTTLED = 0.05  # of the time
-IDLE = 0.05
 SHM_FULL, SHM_SMALL = 0.90, 1 << 30
-
-
-def throttled(view: RunView) -> Judgement:
-    share = view.device.throttled_share
-    if view.on_cpu:
-        return Clear()
-    if share is None:
-        return Undecidable("throttle reasons of the device")
-    if share < THROTTLED:
-        return Clear()
-    facts = [evidence(f"a power or thermal limit held the clock in {percent(share)} of samples",
-                      "throttled_share", share)]  # fmt: skip
-    return finding("throttled", share, "The device is slowed by power or heat", facts,
-                   ["raise the power limit or improve cooling; a lower clock is not seen in "
-                    "utilisation"], limit=1.0)  # fmt: skip
-
-
-def idle_device(view: RunView) -> Judgement:
-    busy = view.device.busy_share
-    if view.on_cpu:
-        return Clear()
-    if busy is None:
-        return Undecidable("utilisation of the device")
-    if busy >= IDLE:
-        return _some_idle(view)
-    facts = [
-        evidence(f"{view.device.name} is busy {percent(busy)} of the time", "device_busy", busy)
-    ]
-    return finding("idle-device", 1.0 - busy, "The device is almost idle", facts,
-                   ["check that the model and its batches are on the device"])  # fmt: skip
-
-
-def _some_idle(view: RunView) -> Judgement:
-    """In a log of all devices. Of a job under accelprof only those that it uses are counted."""
-    use = view.device
-    if not (view.imported and use.idle):
-        return Clear()
-    names = ", ".join(f"gpu {number}" for number in use.idle[:8])
-    text = f"{len(use.idle)} of {many(use.listed, 'device')} never worked: {names}"
-    return finding("idle-device", len(use.idle) / use.listed, "Some devices are idle",
-                   [evidence(text, "idle_devices", len(use.idle))],
-                   ["use them, or ask for fewer devices"])  # fmt: skip
 
 
 def cpu_limit(view: RunView) -> Judgement:
@@ -92,16 +48,25 @@ def shm(view: RunView) -> Judgement:
 
 
 def worker_died(view: RunView) -> Judgement:
-    if not view.job.workers_died:
-        return Clear()
-    how = ", ".join(dict.fromkeys(view.job.workers_died))
-    count = len(view.job.workers_died)
-    facts = [evidence(f"{count} loader worker(s) died: {how}", "workers_died", count)]
-    return finding(
-        "worker-died",
-        1.0,
-        "A loader worker died",
-        facts,
-        ["SIGKILL points to the out-of-memory killer, SIGBUS to a full /dev/shm"],
-        limit=1.0,
-    )
+    """As the loader told it in the training process, or as it was seen from outside."""
+    told = [str(f.get("text")) for f in view.failures if f.get("what") == "worker"]
+    how = list(view.job.workers_died)
+    if not told and not how:
+        if not any((x.num_workers or 0) > 0 for x in view.loaders):
+            return Clear()
+        hooked = view.observed or view.steps
+        return Clear() if hooked else Undecidable("the loader's own errors")
+    count = max(len(told), len(how))
+    named = ": " + ", ".join(dict.fromkeys(how)) if how else ""
+    facts = [evidence(f"{many(count, 'loader worker')} died{named}", "workers_died", count)]
+    facts += [evidence(text[:160], "error", text[:160]) for text in told[:1]]
+    words = " ".join(told + how)
+    if "Bus" in words or "SIGBUS" in words:
+        lines = ["a full /dev/shm: docker run --shm-size=8g or --ipc=host"]
+    elif "Kill" in words or "SIGKILL" in words:
+        lines = ["most likely the out-of-memory killer: fewer workers, a smaller prefetch_factor"]
+    else:
+        lines = ["run once with num_workers=0: the error then shows in the training process"]
+    result = finding("worker-died", 1.0, "A loader worker died", facts, lines)
+    result.severity, result.speedup_limit = "critical", None
+    return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...report import Finding
-from ..capacity import WAITING, Capacity, advice, capacity, waits
+from ..capacity import WAITING, Capacity, advice, capacity, promise, waits
 from ..model import Clear, Judgement, RunView, Undecidable
 from .common import WORTH, finding, hot_places, input_facts
 
@@ -62,12 +62,13 @@ def _finding(view: RunView, id: str, share: float, title: str) -> Finding:
     room = capacity(view)
     lines = advice(view, room) if room else ["num_workers=1 or more moves the work off the step"]
     if room is not None and not room.helps and room.batch_s > room.work_s:
-        lines = [_overlap(room), *lines] if room.gain > 1.02 else lines
-    return finding(id, share, title, input_facts(view) + hot_places(view, "loader"), lines)
+        lines = [*lines, _overlap(room)] if room.gain > 1.02 else lines
+    return finding(id, share, title, input_facts(view) + hot_places(view, "loader"), lines,
+                   limit=promise(view, room))  # fmt: skip
 
 
 def _overlap(room: Capacity) -> str:
-    return f"one worker overlaps input with the step; expect at most {room.gain:.2f}x"
+    return f"or num_workers=1, which overlaps input with the step: at most {room.gain:.2f}x"
 
 
 def _own_code(view: RunView, share: float) -> Finding:

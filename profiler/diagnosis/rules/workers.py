@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..capacity import Capacity, advice, capacity, waits
+from ..capacity import Capacity, advice, capacity, promise, waits
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
 from .common import WORTH, finding, input_facts
@@ -45,7 +45,12 @@ def storage(view: RunView) -> Judgement:
         "above 2; waiting costs no core, so workers beyond the core count still help"
     )
     return finding(
-        "storage", view.shares["input"], "Workers wait for reads, not for the CPU", facts, lines
+        "storage",
+        view.shares["input"],
+        "Workers wait for reads, not for the CPU",
+        facts,
+        lines,
+        limit=promise(view, room),
     )
 
 
@@ -64,7 +69,7 @@ def too_few(view: RunView) -> Judgement:
     )]  # fmt: skip
     return finding(
         "too-few-workers", view.shares["input"], f"{have} workers are too few for this step",
-        facts, advice(view, room),
+        facts, advice(view, room), limit=promise(view, room),
     )  # fmt: skip
 
 
@@ -79,7 +84,7 @@ def decode(view: RunView) -> Judgement:
         return Clear()
     return finding(
         "decode-cpu", view.shares["input"], "Decoding and transforming samples takes the CPU",
-        input_facts(view), advice(view, room),
+        input_facts(view), advice(view, room), limit=promise(view, room),
     )  # fmt: skip
 
 

@@ -1,0 +1,226 @@
+"""Golden cases of causes and findings of the host: each fires, is clear, and cannot tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from made_runs import MS, T0, Run
+from test_rules import in_process, loop, python_gap, small_ops, waiting, with_workers
+
+from accelprof.profiler.diagnosis import diagnose, view
+from accelprof.profiler.diagnosis.model import Clear, Undecidable
+from accelprof.profiler.diagnosis.rules import RULES
+from accelprof.profiler.report import Finding
+
+Make = Callable[[], Run]
+SITE = "/v/lib/python3.11/site-packages"
+WORKER = f"_worker_loop ({SITE}/torch/utils/data/_utils/worker.py:349)"
+REMOTE = f"{WORKER};read (/job/data.py:5);get ({SITE}/requests/api.py:73);recv (/lib/socket.py:1)"
+LOCAL = f"{WORKER};read (/job/data.py:5)"
+MAIN = "<module> (/job/train.py:9)"
+COMPILE = f"{MAIN};_fn ({SITE}/torch/_dynamo/eval_frame.py:1);compile " + (
+    f"({SITE}/torch/_dynamo/convert_frame.py:1);step ({SITE}/torch/_dynamo/symbolic_convert.py:2)"
+)
+
+
+def worker_stacks(run: Run, frames: dict[str, int]) -> Run:
+    """Stacks of a loader worker, and a training thread that waits for it."""
+    run.process(100, "worker", worker=0, facts="[]")
+    return run.stacks(frames, pid=100).stacks(
+        {f"{MAIN};__next__ ({SITE}/torch/utils/data/d.py:1)": 40}
+    )
+
+
+def slow_reads(frames: dict[str, int], fetch: float = 80.0, cpu: float = 8.0) -> Run:
+    return worker_stacks(with_workers(fetch, cpu, 0.2), frames)
+
+
+def network_counters(received: float, disk: float) -> Run:
+    run = with_workers(80.0, 8.0, 0.2, workers=1)
+    run.process(100, "worker", worker=0, facts="[]")
+    run.add("host_sample", [
+        {"t_ns": T0 + i * 100 * MS, "cpu_share": 0.2, "net_rx_bytes_per_s": received}
+        for i in range(20)
+    ])  # fmt: skip
+    return run.add("process_sample", [
+        {"t_ns": T0 + i * 100 * MS, "pid": 100, "rchar_bytes_per_s": 50e6,
+         "read_bytes_per_s": disk, "rss_bytes": 1 << 28}
+        for i in range(20)
+    ])  # fmt: skip
+
+
+def handed_over(wait_cpu: float | None, fetch: float = 10.0) -> Run:
+    run = loop(data_wait=40.0, data_wait_cpu=wait_cpu, forward=3.0, backward=4.0, optimizer=1.0)
+    run.fact("loader", id=1, num_workers=2, length=100).process()
+    return run.batches(59, fetch, fetch, workers=2).host(0.9)
+
+
+def beside(thread_samples: int, cores: float | None, *, stacks: bool = True) -> Run:
+    """A loop of Python with another thread that runs, too."""
+    run = python_gap() if stacks else small_ops()
+    run.add("stack", [
+        {"t_ns": T0 + 100 * MS, "pid": 10, "thread": "prefetcher",
+         "frames": "run (/job/train.py:70);parse (/job/train.py:80)", "samples": thread_samples},
+        {"t_ns": T0 + 100 * MS, "pid": 10, "thread": "idle",
+         "frames": "run (/job/train.py:70);wait (/usr/lib/python3.11/threading.py:1)",
+         "samples": 100},
+    ] if stacks else [])  # fmt: skip
+    if cores is not None:
+        run.add("process_sample", [{"t_ns": T0 + i * 100 * MS, "pid": 10, "cpu_cores": cores,
+                                    "rss_bytes": 1 << 28} for i in range(20)])  # fmt: skip
+    return run
+
+
+def compiling(samples: int, others: int = 60) -> Run:
+    run = loop().process()
+    return run.stacks({COMPILE: samples, f"{MAIN};forward (/job/model.py:3)": others})
+
+
+def of_sizes(size: Callable[[int], int | None], cost: Callable[[int], float]) -> Run:
+    return loop(duration=cost, samples=size, data_wait=0.0, forward=5.0, backward=5.0).process()
+
+
+def died(memory: int | None, *, limit: int = 8 << 30, signal: int | None = 9) -> Run:
+    """A job that was killed when it held so much of its control group's memory."""
+    run = loop().process().host(0.5, cgroup_memory_limit_bytes=limit, memory_total_bytes=64 << 30)
+    if memory is not None:
+        run.add("process_sample", [
+            {"t_ns": T0 + 100 * MS, "pid": 10, "rss_bytes": memory // 4},
+            {"t_ns": T0 + 100 * MS, "pid": 100, "rss_bytes": memory - memory // 4},
+        ])  # fmt: skip
+        run.process(100, "worker", worker=3, facts="[]")
+    return run.event("end", state="killed", signal=signal)
+
+
+def failing(what: str, text: str, error: str = "RuntimeError") -> Run:
+    run = waiting(num_workers=2).fact("failure", what=what, error=error, text=text)
+    return run.process()
+
+
+KILLED = "DataLoader worker (pid 4242) is killed by signal: Killed. "
+
+# finding: (fires, clear, cannot tell)
+CASES: dict[str, tuple[Make, Make, Make]] = {
+    "remote-data": (
+        lambda: slow_reads({REMOTE: 30, LOCAL: 5}), lambda: slow_reads({LOCAL: 35}),
+        lambda: with_workers(80.0, 8.0, 0.2)),
+    "hand-off": (lambda: handed_over(38.0), lambda: handed_over(2.0), lambda: handed_over(None)),
+    "gil": (lambda: beside(90, 1.0), lambda: beside(90, 1.9), lambda: beside(90, None)),
+    "recompiles": (lambda: compiling(30), lambda: compiling(0), lambda: compiling(5, 0)),
+    "shape-variation": (
+        lambda: of_sizes(lambda i: 8 + i % 12, lambda i: 30.0 + 5 * (i % 12)),
+        lambda: of_sizes(lambda i: 8 + i % 12, lambda i: 50.0 + i % 7),
+        lambda: of_sizes(lambda i: None, lambda i: 50.0)),
+    "out-of-memory": (
+        lambda: died(int(7.8 * 2**30)), lambda: died(2 << 30), lambda: died(None)),
+    "worker-died": (
+        lambda: failing("worker", KILLED), lambda: waiting(num_workers=2).process(),
+        lambda: Run().fact("loader", id=1, num_workers=2).process()),
+    "upgrade-would-not-help": (
+        lambda: in_process(39.0), lambda: loop(evaluation=1.0).calibrated().process().ops(
+            [{"name": "aten::mm", "phase": "forward", "shapes": "[[512,512],[512,512]]",
+              "dtype": "fp32", "calls": 1, "flops": 18e9, "bytes": 1e6, "time_ns": 45 * MS,
+              "host_ns": 45 * MS}]),
+        lambda: loop().process()),
+}  # fmt: skip
+
+
+def judged(name: str, run: Run) -> object:
+    fires = view.load(CASES[name][0](), T0)
+    for listed in RULES:
+        found = listed.judge(fires)
+        if isinstance(found, Finding) and found.id == name:
+            return listed.judge(view.load(run, T0))
+    raise AssertionError(f"no rule gives {name}")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fires(name: str) -> None:
+    found = {f.id: f for f in diagnose(CASES[name][0](), now_ns=T0).findings}
+    assert name in found, sorted(found)
+    assert found[name].evidence and found[name].advice
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_clear(name: str) -> None:
+    assert isinstance(judged(name, CASES[name][1]()), Clear)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cannot_tell(name: str) -> None:
+    found = judged(name, CASES[name][2]())
+    assert isinstance(found, Undecidable) and found.missing
+
+
+def finding(run: Run, id: str) -> Finding:
+    return next(f for f in diagnose(run, now_ns=T0).findings if f.id == id)
+
+
+def texts(found: Finding) -> str:
+    return " ".join([*(e.text for e in found.evidence), *found.advice])
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (lambda: slow_reads({REMOTE: 30, LOCAL: 5}), "remote-data"),
+        (lambda: network_counters(48e6, 0.0), "remote-data"),
+        (lambda: network_counters(1e3, 49e6), "storage"),
+        (lambda: slow_reads({REMOTE: 30}, 80.0, 79.0), "too-few-workers"),
+        (lambda: handed_over(38.0), "hand-off"),
+        (lambda: handed_over(38.0, fetch=300.0), "decode-cpu"),
+        (lambda: beside(90, 1.0), "gil"),
+        (lambda: beside(10, 1.0), "python"),
+    ],
+)
+def test_the_cause_of_the_verdict(make: Make, cause: str) -> None:
+    found = diagnose(make(), now_ns=T0).verdict
+    assert found.cause == cause, found.headline
+
+
+def test_a_lock_that_is_shared_gives_back_no_more_than_the_other_thread_took() -> None:
+    assert (finding(beside(100, 1.0), "gil").speedup_limit or 0) <= 2.0
+
+
+def test_what_ran_out_and_who_held_it() -> None:
+    said = texts(finding(died(int(7.8 * 2**30)), "out-of-memory"))
+    assert "loader worker 3" in said and "above 8.6 GB" in said
+
+
+def test_a_kill_counted_by_the_control_group_needs_no_guess() -> None:
+    run = died(None, signal=None).event("oom-kill", count=1)
+    assert "out-of-memory killer ended 1 process" in texts(finding(run, "out-of-memory"))
+
+
+def test_device_memory_that_ran_out_is_told_apart_from_the_hosts() -> None:
+    run = failing("memory", "CUDA out of memory. Tried to allocate 2.00 GiB", "OutOfMemoryError")
+    assert finding(run, "out-of-memory").title == "Device memory ran out"
+
+
+def test_how_a_worker_died_decides_the_advice() -> None:
+    assert "out-of-memory killer" in texts(finding(failing("worker", KILLED), "worker-died"))
+    bus = "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that shm"
+    assert "--shm-size" in texts(finding(failing("worker", bus), "worker-died"))
+
+
+def test_more_workers_that_would_not_help_are_not_promised() -> None:
+    """The card of a decoding job on full cores once read: more workers would not help (6.8x)."""
+    found = finding(with_workers(90.0, 85.0, 0.99), "decode-cpu")
+    assert found.advice[0].startswith("make a sample cheaper")
+    assert found.speedup_limit == pytest.approx(5.0, rel=0.05)  # what no wait at all would bring
+
+
+def test_workers_are_promised_what_the_cores_allow() -> None:
+    """A batch of 85 ms CPU on two cores with 1.3 free: the wait does not vanish altogether."""
+    found = finding(with_workers(90.0, 85.0, 0.35, workers=1), "too-few-workers")
+    assert "num_workers=6" in found.advice[0]
+    assert 1.1 < (found.speedup_limit or 0.0) < 3.0
+
+
+def test_facts_that_are_no_failures_are_no_findings() -> None:
+    run = loop().process(facts=json.dumps([{"k": "failure"}, {"k": "failure", "what": "x"}]))
+    found: set[Any] = {f.id for f in diagnose(run, now_ns=T0).findings}
+    assert not found & {"out-of-memory", "worker-died"}
