@@ -39,13 +39,15 @@ def import_captures(agent: Agent) -> None:
 def calibrate(agent: Agent) -> None:
     """Puts the machine's ceilings into the run; measured (10 s at most) when not yet known.
 
-    Only a run with captured operators needs them.
+    Only a run with captured operators on the CPU needs them; a GPU's come from its datasheet.
     """
+    from .diagnosis.hardware import ON_A_DEVICE
+
     main = agent.main
     if main is None or agent.hurried:
         return
     with agent.writer.reader() as reader:
-        if not reader.rows("SELECT 1 FROM op LIMIT 1"):
+        if not reader.rows("SELECT 1 FROM op LIMIT 1") or reader.rows(ON_A_DEVICE):
             return
     from .accelerators import calibration
 

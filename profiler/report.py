@@ -129,6 +129,15 @@ class Hotspots(msgspec.Struct):
     host: list[Hotspot] = msgspec.field(default_factory=list)
 
 
+class Loss(msgspec.Struct):
+    """What one share of the time cost while the accelerators waited."""
+
+    share: str
+    accelerator_s: float
+    usd: float | None = None
+    energy_j: float | None = None
+
+
 class Cost(msgspec.Struct):
     usd_per_hour: float | None = None
     usd: float | None = None
@@ -137,6 +146,8 @@ class Cost(msgspec.Struct):
     lost_usd: float | None = None
     energy_j: float | None = None
     price_source: str | None = None
+    lost_energy_j: float | None = None  # at the power of a device that waits
+    losses: list[Loss] = msgspec.field(default_factory=list)  # the largest first
 
 
 class Gap(msgspec.Struct, frozen=True):

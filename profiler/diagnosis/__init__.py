@@ -10,6 +10,7 @@ import msgspec
 
 from ..report import Report
 from . import figures, sources, verdict, view, windows
+from .cost import cost
 from .model import RunView
 from .view import Reader
 
@@ -39,7 +40,7 @@ def examine(reader: Reader, *, now_ns: int | None = None) -> tuple[Report, RunVi
         verdict=verdict.judge(seen, fired), time=figures.time(seen),
         utilisation=figures.utilisation(seen), memory=figures.memory(seen),
         phases_over_time=windows.over_time(seen), findings=ordered,
-        hotspots=figures.hotspots(seen), ranks=list(seen.ranks), cost=figures.cost(seen),
+        hotspots=figures.hotspots(seen), ranks=list(seen.ranks), cost=cost(seen),
         quality=figures.quality(seen, processes, [(str(m), str(r)) for m, r in gaps]),
     )  # fmt: skip
     return report, seen

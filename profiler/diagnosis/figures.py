@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 from ..report import (
-    Cost,
     Device,
     Gap,
     Hotspot,
@@ -27,6 +26,7 @@ from .statistics import quantile
 # What one span costs the training thread within a real step, where its code is cold (measured
 # 42 us a step of 6 spans on a 2-core virtual machine; 1 us in a loop of nothing else)
 SPAN_COST_S = 7e-6
+MFU_COVERED = 0.5  # of captured operator time with known work: under it MFU would be a guess
 SHOWN = 0.05  # of wall time, from which lines of code that make input are worth showing
 
 
@@ -89,10 +89,7 @@ def _epoch_s(view: RunView, mean_ms: float | None) -> float | None:
 
 def utilisation(view: RunView) -> dict[str, float | None]:
     use, cpus = view.device, view.host.cpus
-    mfu = None
-    if view.split and view.split.flops_per_step and view.ceilings and view.step_s:
-        peak = view.ceilings.flops.get(view.split.dtype or "fp32")
-        mfu = view.split.flops_per_step / view.step_s / peak if peak else None
+    mfu = _mfu(view)
     return {
         "device_busy": use.busy_share, "sm": use.sm_share, "tensor": use.tensor_share,
         "memory_bandwidth": use.dram_share, "mfu": mfu,
@@ -100,6 +97,23 @@ def utilisation(view: RunView) -> dict[str, float | None]:
         "cpu_job_cores": view.job.cpu_cores, "cpu_host": view.host.cpu_share,
         "power_w": use.power_w, "energy_j": use.energy_j,
     }  # fmt: skip
+
+
+def _mfu(view: RunView) -> float | None:
+    """Captured FLOPs of a step at the peak of the precision they ran in, over the step's time.
+
+    None when the peak of a precision is not known, or too little of the work was counted.
+    """
+    if view.split is None or view.ceilings is None or not view.step_s:
+        return None
+    if not view.split.flops or view.split.covered < MFU_COVERED:
+        return None
+    peaks = view.ceilings.flops
+    if any(precision not in peaks for precision in view.split.flops):
+        return None
+    floor_s = sum(count / peaks[name] for name, count in view.split.flops.items())
+    ranks = 1 if view.on_cpu else max(1, len(view.used_devices)) / max(1, len(view.ranks))
+    return floor_s / view.step_s / ranks
 
 
 def memory(view: RunView) -> Memory:
@@ -224,14 +238,3 @@ def _overhead(view: RunView, processes: Sequence[dict[str, Any]]) -> float | Non
         return None
     spans = max((p["spans"] or 0 for p in processes), default=0)
     return spans * SPAN_COST_S / wall + float(used) / wall / max(1, view.host.cpus or 1)
-
-
-def cost(view: RunView) -> Cost:
-    """Accelerator time where there is an accelerator; prices are not known here."""
-    if view.on_cpu:
-        return Cost()
-    start = view.run.get("started_ns")
-    wall = ((view.run.get("ended_ns") or view.now_ns) - start) / 1e9 if start else None
-    busy = view.device.busy_share
-    lost = wall * (1.0 - busy) if wall is not None and busy is not None else None
-    return Cost(accelerator_s=wall, lost_accelerator_s=lost, energy_j=view.device.energy_j)

@@ -102,6 +102,11 @@ def load(
     return tuple(found)
 
 
+# Whether anything was busy: without a view of the run
+ON_A_DEVICE = (
+    "SELECT 1 FROM device_sample JOIN device USING (device) "
+    f"WHERE kind IN ('gpu', 'tpu') AND busy_share > {TOUCHED} LIMIT 1"
+)
 _WHOLE = (
     "SELECT device, count(*), count(coalesce(busy_share, memory_used_bytes, power_w)), "
     "max(busy_share), max(memory_used_bytes), max(memory_total_bytes), "

@@ -195,7 +195,7 @@ class Split:
     covered: float  # share of operator time with known FLOPs or bytes
     stable: bool  # the same largest part when the ceilings are off by half
     overhead: float  # share of the captured step that its own capture cost
-    flops_per_step: float | None
+    flops: dict[str, float]  # of a step, by the precision that they ran in
     ops: tuple[dict[str, Any], ...] = ()  # name, share, bound, efficiency; the largest first
     dtype: str | None = None
     calls_per_step: float = 0.0

@@ -161,7 +161,6 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         return None
     known = sum(j.row.time_ns for j in judged if j.unknown == 0 or j.efficiency is not None)
     spent = sum(j.row.time_ns for j in judged)
-    flops = [j.row.flops for j in judged if j.row.flops]
     # Views and wrappers are part of the price of an operator, not operators that do anything
     real = sum(j.row.calls for j in judged if j.row.flops != 0 or j.row.bytes != 0)
     return Split(
@@ -170,7 +169,7 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         unknown=corrected.unknown / total, covered=known / spent if spent else 0.0,
         stable=_stable(judged, corrected, ceilings, OFF),
         sturdy=_stable(judged, corrected, ceilings, FAR_OFF), overhead=overhead,
-        flops_per_step=sum(flops) / steps if flops else None, ops=_spots(judged),
+        flops=_flops(judged, ceilings, steps), ops=_spots(judged),
         dtype=_main_dtype(judged), calls_per_step=real / steps,
         mean_op_us=spent / max(1, real) / 1e3, memory_ops=_families(judged),
         stalled=stalled * 1e9 / spent if spent else 0.0,
@@ -250,11 +249,28 @@ def _spots(judged: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
     return tuple(spots[:KEPT_OPS])
 
 
+def _flops(judged: Sequence[Judged], ceilings: Ceilings, steps: int) -> dict[str, float]:
+    """FLOPs of a step by precision. fp32 products above the fp32 peak were TF32 products."""
+    sums: dict[str, float] = defaultdict(float)
+    for j in judged:
+        if j.row.flops:
+            sums[_precision(j.row, ceilings)] += j.row.flops / steps
+    return dict(sums)
+
+
+def _precision(row: OpRow, ceilings: Ceilings) -> str:
+    told = row.dtype or "fp32"
+    fp32 = ceilings.flops.get("fp32")
+    if told != "fp32" or "tf32" not in ceilings.flops or not fp32 or row.time_ns <= 0:
+        return told
+    return "tf32" if (row.flops or 0.0) / (row.time_ns / 1e9) > fp32 else told
+
+
 def _main_dtype(judged: Sequence[Judged]) -> str | None:
     """The precision that most matmul time runs in."""
     times: dict[str, int] = defaultdict(int)
     for j in judged:
-        if j.row.dtype and j.compute > 0 and _kind(j.row) == "gemm":
+        if j.row.dtype and j.row.flops and _kind(j.row) == "gemm":
             times[j.row.dtype] += j.row.time_ns
     return max(times, key=lambda k: times[k]) if times else None
 

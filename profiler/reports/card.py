@@ -36,6 +36,7 @@ def render_card(
     lines += ["", *_labelled("steps", [" · ".join(content.steps(report))], width, paint, 2)]
     lines += _labelled("because", _because(report), width, paint, 3)
     lines += _changes(report, width, paint)
+    lines += _labelled("cost", [content.cost_in_brief(report)], width, paint, 2)
     lines += _labelled("gaps", _gaps(report), width, paint, 2)
     where = content.short_path(content.folder_of(report, folder))
     lines += _path("run", where, width, paint)
@@ -125,7 +126,7 @@ def _labelled(label: str, items: list[str], width: int, paint: Paint, most: int)
     """Items beside a label in at most `most` lines; an item that does not fit whole waits for
     the report, only the first is cut rather than left out."""
     left = most
-    for at, item in enumerate(items):
+    for at, item in enumerate(filter(None, items)):
         lines = wrap(item, width - _LABEL)
         if len(lines) > left:
             if at:

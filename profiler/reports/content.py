@@ -115,6 +115,42 @@ def steps(report: Report) -> list[str]:
     return parts
 
 
+def cost(report: Report) -> list[str]:
+    """Accelerator time, money and energy with what was lost of each; empty without accelerators."""
+    spent = report.cost
+    if spent.accelerator_s is None:
+        return []
+    text = f"{figures.seconds(spent.accelerator_s)} of accelerator time"
+    if spent.lost_accelerator_s is not None:
+        text += f", {figures.seconds(spent.lost_accelerator_s)} of it lost"
+    parts = [text]
+    if spent.usd is None:
+        parts.append("its price is not known")
+    else:
+        lost = f", {figures.usd(spent.lost_usd)} lost" if spent.lost_usd is not None else ""
+        parts.append(f"{figures.usd(spent.usd)}{lost} at {figures.usd(spent.usd_per_hour)} an hour "
+                     f"({clean(spent.price_source or 'no source', 100)})")  # fmt: skip
+    if spent.energy_j is not None:
+        parts.append(figures.energy(spent.energy_j))
+    return parts
+
+
+def cost_in_brief(report: Report) -> str:
+    """One line of it: money where a price is known, else time; empty without accelerators."""
+    spent = report.cost
+    if spent.accelerator_s is None:
+        return ""
+    if spent.usd is None:
+        whole, lost = figures.seconds(spent.accelerator_s), spent.lost_accelerator_s
+        text = f"{whole} of accelerator time"
+        text += f", {figures.seconds(lost)} of it lost" if lost is not None else ""
+    else:
+        text = figures.usd(spent.usd)
+        text += f", {figures.usd(spent.lost_usd)} of it lost" if spent.lost_usd is not None else ""
+        text += f" ({clean(spent.price_source or 'no source', 100)})"
+    return f"{text} · {figures.energy(spent.energy_j)}" if spent.energy_j is not None else text
+
+
 def doubts(report: Report) -> list[str]:
     """What weakens the verdict, the most important first. Single missing readings: `gaps`."""
     quality = report.quality

@@ -167,8 +167,6 @@ def _machine(report: Report) -> Iterator[Block]:
     if memory.largest_batch and memory.largest_batch.get("value") is not None:
         how = memory.largest_batch.get("method") or "estimate"
         found.append(_prose(f"largest batch that fits {memory.largest_batch['value']} ({how})"))
-    if report.cost.usd is not None:
-        found.append(_cost(report))
     if found:
         text = "; ".join(found)
         yield Paragraph((text[0].upper() + text[1:] + ".",))
@@ -176,10 +174,19 @@ def _machine(report: Report) -> Iterator[Block]:
         yield _ranks(report)
 
 
-def _cost(report: Report) -> str:
-    cost = report.cost
-    lost = f", {figures.usd(cost.lost_usd)} of it lost" if cost.lost_usd is not None else ""
-    return f"cost {figures.usd(cost.usd)}{lost} ({clean(cost.price_source or 'no source', 100)})"
+def _cost(report: Report) -> Iterator[Block]:
+    parts = content.cost(report)
+    if parts:
+        text = "; ".join(parts)
+        yield Paragraph((text[0].upper() + text[1:] + ".",))
+    rows: list[tuple[Cell, ...]] = [
+        (loss.share, figures.seconds(loss.accelerator_s), figures.usd(loss.usd),
+         figures.energy(loss.energy_j))
+        for loss in report.cost.losses
+    ]  # fmt: skip
+    if rows:
+        head = ("Lost to", "Accelerator time", "Price", "Energy while waiting")
+        yield Table(head, rows, right=(1, 2, 3))
 
 
 _UTILISATION: dict[str, tuple[str, Callable[[float | None], str]]] = {
@@ -282,6 +289,7 @@ SECTIONS: tuple[tuple[str, Callable[[Report], Iterator[Block]]], ...] = (
     ("Hotspots", _hotspots),
     ("Findings", _findings),
     ("Use of the machine", _machine),
+    ("Cost", _cost),
     ("Environment", _environment),
     ("Quality of the data", _quality),
 )

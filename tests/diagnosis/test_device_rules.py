@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from made_runs import Run, op
+from made_runs import T0, Run, op
 from test_rules import loop
 
 from accelprof.profiler.diagnosis import diagnose, view
@@ -246,3 +246,60 @@ def test_a_gpu_that_nobody_could_read_is_loud() -> None:
 def test_accelerators_that_the_job_cannot_use_leave_it_a_cpu_run() -> None:
     run = loop().calibrated().process().gpu(busy=0.0, memory_used_bytes=0)
     assert diagnose(run, now_ns=0).devices[-1].kind == "cpu"
+
+
+def test_cost_by_the_catalogues_price_and_what_was_lost() -> None:
+    """A minute of one A100 of which a quarter waits for data, at the listed price."""
+    run = Run(environment=CUDA)
+    run.steps(60, 50.0, data_wait=12.5, forward=15.0, backward=20.0)
+    run.process().gpu(0.75, power_w=300.0, dram_share=0.2, sm_share=0.9)
+    run.add("device_sample", [
+        {"t_ns": T0 + 10**9 + i, "device": 0, "power_w": 100.0, "busy_share": 0.0,
+         "energy_j": 18_000.0 * i}
+        for i in range(2)
+    ])  # fmt: skip
+    found = diagnose(run, now_ns=0).cost
+    assert found.accelerator_s == pytest.approx(60.0)
+    assert found.lost_accelerator_s == pytest.approx(15.0, rel=0.15)
+    assert found.usd_per_hour and found.price_source and "202" in found.price_source
+    assert found.usd == pytest.approx(found.usd_per_hour / 60)
+    assert found.lost_usd == pytest.approx(found.usd * found.lost_accelerator_s / 60.0)
+    assert found.energy_j == pytest.approx(18_000.0)
+    assert sum(loss.accelerator_s for loss in found.losses) == pytest.approx(
+        found.lost_accelerator_s, rel=0.01)  # fmt: skip
+    assert found.losses[0].share == "input"
+    assert found.losses[0].energy_j == pytest.approx(found.losses[0].accelerator_s * 100.0)
+
+
+def test_an_unknown_price_stays_unknown() -> None:
+    found = diagnose(on_gpu(name="NVIDIA Mystery 9000", catalogue=None), now_ns=0).cost
+    assert found.accelerator_s == pytest.approx(60.0)
+    assert found.usd is found.usd_per_hour is found.lost_usd is found.price_source is None
+
+
+def test_two_devices_cost_twice() -> None:
+    one, both = (diagnose(run, now_ns=0).cost for run in (on_gpu(), two({})))
+    assert both.accelerator_s == pytest.approx(2 * (one.accelerator_s or 0))
+    assert both.usd_per_hour == pytest.approx(2 * (one.usd_per_hour or 0))
+
+
+def test_a_gpu_run_is_judged_by_its_own_peaks_not_by_the_cpus() -> None:
+    """312 TFLOP/s are an A100's dense bf16: 3.9 TFLOP in a step of 50 ms are a quarter of it."""
+    run = training().calibrated().process().gpu()
+    run.ops([op("aten::mm", 20, flops=3.9e12, bytes=1e9, dtype="bf16")])
+    report = diagnose(run, now_ns=0)
+    assert report.utilisation["mfu"] == pytest.approx(0.25, rel=0.02)
+    assert report.devices[0].ceilings["source"] == "datasheet"
+
+
+def test_fp32_products_faster_than_fp32_ran_as_tf32() -> None:
+    """3.9 TFLOP in 40 ms are 97 TFLOP/s: above the 19.5 of fp32, so TF32's 156 are the peak."""
+    run = training().process().gpu()
+    run.ops([op("aten::mm", 40, flops=3.9e12, bytes=1e9, dtype="fp32")])
+    assert diagnose(run, now_ns=0).utilisation["mfu"] == pytest.approx(0.5, rel=0.02)
+
+
+def test_mfu_is_unknown_where_most_work_was_not_counted() -> None:
+    run = training().process().gpu()
+    run.ops([op("aten::mm", 5, flops=1e12, bytes=1e9), op("mine::kernel", 30)])
+    assert diagnose(run, now_ns=0).utilisation["mfu"] is None

@@ -30,7 +30,7 @@ def division(draw: st.DrawFn) -> shares.Division:
     parts = [draw(st.floats(0.001, 1)) for _ in range(5)]
     total = sum(parts)
     compute, memory, latency, python, unknown = (p / total for p in parts)
-    split = Split(compute, memory, latency, python, unknown, 0.9, True, 0.0, None)
+    split = Split(compute, memory, latency, python, unknown, 0.9, True, 0.0, {})
     names = ("loader", "input", "model", "logging", "checkpoint", "evaluation", "user")
     seen = {n: draw(fraction) for n in names}
     whole = sum(seen.values()) or 1.0

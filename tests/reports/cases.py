@@ -13,6 +13,7 @@ from accelprof.profiler.report import (
     Gap,
     Hotspot,
     Hotspots,
+    Loss,
     Memory,
     OpSpot,
     Quality,
@@ -215,7 +216,9 @@ def memory_bound() -> Report:
         ranks=[],
         cost=Cost(
             usd_per_hour=2.99, usd=0.1115, accelerator_s=134.2, lost_accelerator_s=12.1,
-            lost_usd=0.01, energy_j=31300.0, price_source="catalogue, 2026-01",
+            lost_usd=0.01, energy_j=31300.0, price_source="aws p5.48xlarge, 2026-09-10",
+            lost_energy_j=1270.0,
+            losses=[Loss("input", 8.1, 0.0067, 850.0), Loss("host", 4.0, 0.0033, 420.0)],
         ),
         quality=Quality("full", 0, 0.0011, [], memory_or_compute="hardware counters (GPM)"),
     )  # fmt: skip
