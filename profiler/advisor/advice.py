@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..accelerators.catalogue import Accelerator, catalogue, find
-from ..accelerators.prices import Offer, cheapest, offers
+from ..accelerators.prices import Prices, cheapest, prices
 from ..errors import UserError
 from . import memory, porting
 from .basis import Basis
@@ -57,6 +57,8 @@ class Candidate(msgspec.Struct):
     speedup: float | None = None  # over the recorded run
     precision: str | None = None  # that the matrix work runs in there
     price_source: str | None = None
+    energy_usd: float | None = None  # of the devices; where the price of a kWh is known
+    co2_kg: float | None = None
     within_budget: bool | None = None
     within_deadline: bool | None = None
     notes: list[str] = []
@@ -94,14 +96,14 @@ class _Case:
     basis: Basis
     asked: Question
     steps: float | None
-    prices: list[Offer]
+    prices: Prices
     need: memory.Need | None
 
 
 def advise(basis: Basis, asked: Question) -> Advice:
     """Projects the run on every accelerator asked for."""
     need = memory.need(basis)
-    case = _Case(basis, asked, run_steps(basis, asked), offers(asked.prices), need)
+    case = _Case(basis, asked, run_steps(basis, asked), prices(asked.prices), need)
     rows = [_candidate(case, device) for device in _devices(asked)]
     _rank(rows)
     rows.sort(key=lambda r: (r.rank_time is None, r.rank_time or 0, r.id))
@@ -152,7 +154,7 @@ def _candidate(case: _Case, device: Accelerator) -> Candidate:
     basis, asked, need = case.basis, case.asked, case.need
     count = asked.count or basis.count
     projected = project(basis, device, count=count, precision=asked.precision)
-    offer = cheapest(device.id, case.prices)
+    offer = cheapest(device.id, case.prices.offer)
     price = offer.usd_per_device_hour if offer else None
     row = Candidate(
         id=device.id, name=device.name, count=count, step_ms=None, samples_per_s=None,
@@ -166,7 +168,7 @@ def _candidate(case: _Case, device: Accelerator) -> Candidate:
     )  # fmt: skip
     if projected is not None:
         _time(row, basis, projected, case.steps)
-        _energy(row, device, projected)
+        _energy(row, device, projected, case.prices)
         _limits(row, asked)
     return row
 
@@ -188,11 +190,15 @@ def _time(row: Candidate, basis: Basis, projected: Projected, steps: float | Non
         row.usd_run = row.usd_per_hour * row.run_s / 3600 if row.run_s else None
 
 
-def _energy(row: Candidate, device: Accelerator, projected: Projected) -> None:
+def _energy(row: Candidate, device: Accelerator, projected: Projected, table: Prices) -> None:
     """From the TDP and how long the device works: an estimate, not a measurement."""
     if row.run_s and device.tdp_w:
         power_w = device.tdp_w * (IDLE_POWER + (1.0 - IDLE_POWER) * projected.busy_share)
         row.energy_kwh = power_w * row.count * row.run_s / 3.6e6
+        if table.energy.usd_per_kwh is not None:
+            row.energy_usd = row.energy_kwh * table.energy.usd_per_kwh
+        if table.energy.kg_co2_per_kwh is not None:
+            row.co2_kg = row.energy_kwh * table.energy.kg_co2_per_kwh
 
 
 def _limits(row: Candidate, asked: Question) -> None:
@@ -321,7 +327,7 @@ def _best(basis: Basis, ranked: list[Candidate]) -> str:
         text += "; it is the one the run already has"
     if basis.on_cpu:
         text += " (from a capture on a CPU: expect it to be off by up to a factor of two)"
-    return text + "."
+    return text + "." + _cheaper(ranked)
 
 
 def _times(row: Candidate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..reports.columns import columns
 from .advice import Advice, Candidate
 
 SHOWN = 14
@@ -13,13 +14,11 @@ def render(advice: Advice, *, every: bool = False) -> str:
     """Headline, table by time, notes; the first rows unless `every`."""
     rows = advice.accelerators
     shown = rows if every else _shown(rows)
-    cells = [HEADS, *(_cells(r) for r in shown)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADS))]
-    lines = [advice.headline, "", _basis(advice), ""]
-    for row in cells:
-        left = row[0].ljust(widths[0])
-        rest = "  ".join(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
-        lines.append(f"{left}  {rest}".rstrip())
+    cells: list[tuple[str, ...]] = [HEADS, *(_cells(r) for r in shown)]
+    if any(r.energy_usd is not None or r.co2_kg is not None for r in rows):
+        more = [(_number(r.energy_usd), _number(r.co2_kg)) for r in shown]
+        cells = [a + b for a, b in zip(cells, [("energy $", "kg CO2"), *more], strict=True)]
+    lines = [advice.headline, "", _basis(advice), "", *columns(cells)]
     hidden = len(rows) - len(shown)
     lines.append("")
     if hidden:

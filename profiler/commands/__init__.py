@@ -31,6 +31,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("sql", "Read-only SQL over a run."),
     ("devices", "The accelerators that are here, and what can be read of them."),
     ("accelerators", "The catalogue: peak rates, bandwidth, memory, price."),
+    ("prices", "What an hour of each accelerator costs; your own prices."),
     ("calibrate", "Measure this machine's ceilings and keep them."),
     ("import", "Judge traces of torch.profiler and logs of nvidia-smi."),
 )

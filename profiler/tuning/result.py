@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ..diagnosis.text import duration, percent
+from ..reports.columns import columns
 from . import settings as known
 from .change import Change, change
 from .measure import Arm, gain_interval, interval, sigma_between, sure
@@ -172,12 +173,7 @@ def _table(tuned: Tuned) -> list[str]:
             "ceiling: batches out of memory", _number(found.samples_per_s), _range(found.interval),
             f"{found.gain:.2f}x", "", "", "",
         ))  # fmt: skip
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    made = []
-    for row in cells:
-        middle = "  ".join(c.rjust(w) for c, w in zip(row[1:-1], widths[1:-1], strict=True))
-        made.append(f"{row[0].ljust(widths[0])}  {middle}  {row[-1]}".rstrip())
-    return made
+    return columns(cells, left=(0, 6))
 
 
 def _cells(row: TrialRow, base: float | None) -> tuple[str, ...]:
