@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ from ..errors import UserError
 from ..reports import figures
 from .opening import examined, opened, report_of, require_content
 
-_WAYS = "--parquet DIR, --csv DIR, --trace FILE, --tensorboard DIR, --mlflow"
+_WAYS = "--parquet DIR, --csv DIR, --trace FILE, --tensorboard DIR, --mlflow, --wandb, --otlp URL"
 
 
 def export(  # noqa: PLR0917 - typer reads the options from the signature
@@ -37,17 +38,19 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
         bool,
         typer.Option("--mlflow", help="To MLFLOW_TRACKING_URI (an extra)."),
     ] = False,
-    wandb: Annotated[bool, typer.Option("--wandb", hidden=True)] = False,
-    otlp: Annotated[str | None, typer.Option("--otlp", hidden=True, metavar="ENDPOINT")] = None,
+    wandb: Annotated[
+        bool, typer.Option("--wandb", help="To Weights & Biases, or WANDB_MODE=offline (an extra).")
+    ] = False,
+    otlp: Annotated[
+        str | None,
+        typer.Option(metavar="ENDPOINT", help="http://HOST:4318 or grpc://HOST:4317 (an extra)."),
+    ] = None,
 ) -> None:
     """Write a run, finished or live, in formats that other tools read.
 
     Example: accelprof export last --parquet lake --trace run.json.gz
     """
-    for name, given in (("--wandb", wandb), ("--otlp", otlp)):
-        if given:
-            raise UserError(f"{name} is not supported yet; there are {_WAYS}")
-    if not any((parquet, csv, trace, tensorboard, mlflow)):
+    if not any((parquet, csv, trace, tensorboard, mlflow, wandb, otlp)):
         raise UserError(f"say where to: {_WAYS}")
     with opened(run) as reader:
         require_content(reader)
@@ -59,7 +62,11 @@ def export(  # noqa: PLR0917 - typer reads the options from the signature
         if tensorboard is not None:
             _tensorboard(reader, tensorboard)
         if mlflow:
-            _mlflow(reader)
+            _tracker(reader, "mlflow", "MLflow")
+        if wandb:
+            _tracker(reader, "wandb", "W&B")
+        if otlp is not None:
+            _otlp(reader, otlp)
 
 
 def _tables(reader: RunReader, place: str, kind: str) -> None:
@@ -86,15 +93,26 @@ def _tensorboard(reader: RunReader, folder: Path) -> None:
     _told(f"{figures.count(count, 'scalar')} to {folder}")
 
 
-def _mlflow(reader: RunReader) -> None:
-    from ..exports import mlflow, series
+def _tracker(reader: RunReader, module: str, name: str) -> None:
+    """Figures, curves and reports to an experiment tracker."""
+    from ..exports import series
     from ..reports import html, json_, markdown
 
+    tracker = importlib.import_module(f"...exports.{module}", __name__)
     report, view = examined(reader)
     found = series.read(reader, view)
     texts = {"report.html": html.render(report, found), "report.md": markdown.render(report),
              "report.json": json_.render(report)}  # fmt: skip
-    _told(f"metrics and reports to the MLflow run {mlflow.write(report, found, texts)}")
+    ident = tracker.write(report, found, texts)
+    _told(f"metrics and reports to the {name} run {ident}")
+
+
+def _otlp(reader: RunReader, endpoint: str) -> None:
+    from ..exports import otlp, series
+
+    report, view = examined(reader)
+    count = otlp.write(report, series.read(reader, view), endpoint)
+    _told(f"{figures.count(count, 'data point')} to {endpoint}")
 
 
 def _told(what: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import UserError
 from ..report import Report
 from ..series import Series
-from .tensorboard import scalars
+from .values import scalars, sums, tags
 
 BATCH = 900  # metrics a request; MLflow takes 1,000
 MOST_EXPERIMENTS = 50
@@ -100,29 +100,3 @@ def _log(library: Any, client: Any, run_id: str, report: Report, series: Series)
         client.log_batch(run_id, metrics=metrics[at : at + BATCH])
     for key, value in tags(report).items():
         client.set_tag(run_id, f"accelprof.{key}", value)
-
-
-def sums(report: Report) -> Iterator[tuple[str, float]]:
-    """The report's figures, those that are known."""
-    time, memory, cost = report.time, report.memory, report.cost
-    found: dict[str, float | None] = {
-        "step_ms_p50": time.step_ms.p50, "step_ms_p95": time.step_ms.p95,
-        "samples_per_s": time.samples_per_s, "steps_per_s": time.steps_per_s,
-        "epoch_s": time.epoch_s, "wall_s": report.run.wall_s,
-        "speedup_limit": report.verdict.speedup_limit,
-        "device_peak_bytes": memory.device_peak_bytes, "host_peak_bytes": memory.host_peak_bytes,
-        "usd": cost.usd, "energy_j": cost.energy_j,
-    }  # fmt: skip
-    found |= {f"share/{name}": value for name, value in time.shares.items()}
-    found |= {f"use/{name}": value for name, value in report.utilisation.items()}
-    for name, value in found.items():
-        if value is not None:
-            yield f"accelprof/{name}", float(value)
-
-
-def tags(report: Report) -> dict[str, str]:
-    """What a list of runs is filtered by."""
-    verdict = report.verdict
-    found = {"run": report.run.id, "bottleneck": verdict.bottleneck,
-             "confidence": verdict.confidence, "headline": verdict.headline}  # fmt: skip
-    return found | ({"cause": verdict.cause} if verdict.cause else {})

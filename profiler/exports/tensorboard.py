@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
 from ..report import Report
-from ..series import Line, Series
+from ..series import Series
+from .values import scalars
 
 
 def write(report: Report, series: Series, folder: Path, started_s: float) -> int:
@@ -43,25 +43,3 @@ def _library() -> tuple[Any, Any, Any]:
             "--tensorboard needs TensorBoard: pip install 'accelprof[tensorboard]'"
         ) from None
     return events, summaries, writers
-
-
-def scalars(series: Series) -> Iterator[tuple[float, int, str, float]]:
-    """(seconds since the start, x, name, value)."""
-    done = 0
-    for stretch in series.stretches:
-        done += stretch.steps
-        for name, value in (("step_ms/p50", stretch.p50_ms), ("step_ms/p95", stretch.p95_ms)):
-            if value is not None:
-                yield stretch.to_s, done, f"accelprof/{name}", value
-        for share, part in stretch.shares.items():
-            yield stretch.to_s, done, f"accelprof/share/{share}", part
-    for group, lines in (("use", series.use), ("memory", series.memory), ("power", series.power)):
-        for line in lines:
-            yield from _line(group, line)
-
-
-def _line(group: str, line: Line) -> Iterator[tuple[float, int, str, float]]:
-    name = "".join(c if c.isalnum() else "_" for c in line.name)
-    for at_s, value in line.points:
-        if value is not None:
-            yield at_s, round(at_s), f"accelprof/{group}/{name}", float(value)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import UserError
-from .row import COLUMNS, TABLE, WAITS
+from .row import ASKED, TABLE, WAITS
 
 GROUPS = ("user", "host", "tag", "name")
 WEEK_S, MONDAY_S = 604_800, 259_200  # the epoch began on a Thursday
@@ -34,8 +34,7 @@ class Queries:
         except ImportError:
             raise UserError("fleet needs ibis: pip install 'accelprof[fleet]'") from None
         self._compiler = getattr(compilers, _COMPILERS[dialect])()
-        schema = {name: _TYPES[sql] for name, sql in COLUMNS.items() if sql in _TYPES}
-        runs = self._ibis.table(schema, name=TABLE)
+        runs = self._ibis.table({name: _TYPES[sql] for name, sql in ASKED.items()}, name=TABLE)
         self._runs = runs if since_s is None else runs.filter(runs.started_s >= since_s)
 
     def sql(self, name: str, by: str | None = None) -> str:

@@ -37,6 +37,12 @@ COLUMNS = {
     **{f"lost_{name}_{what}": "BIGINT" for name in WAITS for what in ("ms", "usd_micros")},
     "gain_ms": "BIGINT", "gain_usd_micros": "BIGINT",  # of what the verdict says to mend
 }  # fmt: skip
+# What the questions need; the rest is there for queries of one's own.
+ASKED = {
+    name: sql for name, sql in COLUMNS.items()
+    if name not in ("state", "wall_ms", "devices", "price_source", "headline", "steps",
+                    "samples_per_s", "energy_j")
+}  # fmt: skip
 
 
 def row(report: Report, user: str | None) -> dict[str, Any]:
