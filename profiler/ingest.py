@@ -169,7 +169,11 @@ class Ingest:
             fact = fact | {"argv": mask_command([str(word) for word in argv])}
         if len(hooked.facts) < FACTS_MAX:
             hooked.facts.append(fact)
-        if kind == wire.FACT_PROCESS:
+        if kind == wire.FACT_GROUP:
+            # Not before: a job may start its ranks itself, without a word in the environment
+            told = _whole(fact.get("rank"))
+            hooked.rank = hooked.builder.rank = hooked.rank if told is None else told
+        elif kind == wire.FACT_PROCESS:
             hooked.rank = hooked.builder.rank = _whole(fact.get("rank"))
         elif kind == wire.FACT_OPTIMIZER:
             hooked.builder.optimizer_known = True

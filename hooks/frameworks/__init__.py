@@ -29,6 +29,7 @@ HOOKS = (
     ("wandb.sdk.wandb_run", "loggers", "install_wandb"),
     ("mlflow.tracking.fluent", "loggers", "install_mlflow"),
     ("torch.distributed.distributed_c10d", "collectives", "install"),
+    ("torch.nn.parallel.distributed", "collectives", "install_ddp"),
     ("gc", "collector", "install"),
     ("torch.autograd.profiler", "profilers", "install_autograd"),
     ("torch.profiler.profiler", "profilers", "install_profiler"),

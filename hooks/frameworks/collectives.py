@@ -1,9 +1,10 @@
-"""Calls into torch.distributed, as the host saw them."""
+"""Calls into torch.distributed and waits for their results, as the host saw them."""
 
 import sys
 
 from .. import wire
-from ..patching import Hook
+from ..facts import fact
+from ..patching import Hook, undress
 from ..timing import timed
 
 TYPE_CHECKING = False
@@ -28,6 +29,63 @@ def install(module: "Any") -> None:
         original = getattr(module, name, None)
         if original is None:
             continue
-        hook.wrap(module, name, make)
-        if getattr(distributed, name, None) is original:
-            hook.replace(distributed, name, getattr(module, name))
+        _wrap_both(module, distributed, name, make)
+    if hasattr(module, "Work"):  # of asynchronous calls: FSDP's are
+        hook.wrap(module.Work, "wait", make)
+    if hasattr(module, "init_process_group"):
+        _wrap_both(module, distributed, "init_process_group", _joining)
+
+
+def _wrap_both(module: "Any", distributed: "Any", name: str, make: "Any") -> None:
+    """In its own module and where torch.distributed hands it out."""
+    original = getattr(module, name)
+    hook.wrap(module, name, make)
+    if getattr(distributed, name, None) is original:
+        hook.replace(distributed, name, getattr(module, name))
+
+
+def _joining(original: "Any") -> "Any":
+    def init_process_group(*args: "Any", **kwargs: "Any") -> "Any":
+        try:
+            found = original(*args, **kwargs)
+        except BaseException as error:
+            undress(error)
+            raise
+        try:
+            module = sys.modules["torch.distributed.distributed_c10d"]
+            fact(
+                wire.FACT_GROUP,
+                rank=module.get_rank(),
+                world_size=module.get_world_size(),
+                backend=str(module.get_backend()),
+            )
+        except Exception as error:
+            hook.fail(error)
+        return found
+
+    return init_process_group
+
+
+ddp = Hook("ddp")
+
+
+def install_ddp(module: "Any") -> None:
+    """torch.nn.parallel.distributed"""
+    ddp.wrap(module.DistributedDataParallel, "__init__", _wrapping)
+
+
+def _wrapping(original: "Any") -> "Any":
+    def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
+        try:
+            original(self, *args, **kwargs)
+        except BaseException as error:
+            undress(error)
+            raise
+        try:
+            from . import parallel  # only in jobs that use it
+
+            parallel.wrapped(self)
+        except Exception as error:
+            ddp.fail(error)
+
+    return __init__

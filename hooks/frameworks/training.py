@@ -17,6 +17,7 @@ backwards, optimizers = Hook("backward"), Hook("optimizer")
 clock = ring.clock
 torch_c: "Any" = sys.modules["torch"]._C
 RAISED = wire.F_RAISED << wire.FLAG_SHIFT
+ends: "list[Any]" = []  # called with start and end of each backward, before its record
 
 
 def install_backward(module: "Any") -> None:
@@ -42,7 +43,10 @@ def _backward(original: "Any") -> "Any":
                 here.backward = False
                 if not backwards.off:
                     try:
-                        ring.emit(start, clock(), meta)
+                        end = clock()
+                        for called in ends:
+                            called(start, end)
+                        ring.emit(start, end, meta)
                     except Exception as error:
                         backwards.fail(error)
 
