@@ -23,14 +23,31 @@ def report_of(reader: RunReader) -> Report:
     return examined(reader)[0]
 
 
-def examined(reader: RunReader) -> tuple[Report, RunView]:
-    """The report of an opened run and what it was judged from. As `report_of`."""
+def examined(reader: RunReader, *others: RunReader) -> tuple[Report, RunView]:
+    """The report of an opened run and what it was judged from. As `report_of`.
+
+    `others`: the same job's other nodes. Raises `UserError` when they are runs of other jobs.
+    """
     from ..diagnosis import examine
     from ..reports.content import settled
 
-    require_content(reader)
-    report, view = examine(reader)
+    for one in (reader, *others):
+        require_content(one)
+    report, view = examine(reader, *others)
+    _require_one_job(report)
     return settled(report, live=reader.live), view
+
+
+def _require_one_job(report: Report) -> None:
+    hosts: dict[int, str] = {}
+    for row in report.ranks:
+        rank, host = row.get("rank"), row.get("host")
+        if rank is None or host is None:
+            continue
+        if rank in hosts and hosts[rank] != host:
+            raise UserError(f"these are no nodes of one job: {hosts[rank]} and {host} both have a "
+                            f"rank {rank} (runs side by side: accelprof compare)")  # fmt: skip
+        hosts[rank] = host
 
 
 def require_content(reader: RunReader) -> None:

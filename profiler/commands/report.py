@@ -1,23 +1,34 @@
-"""`accelprof report [RUN]`: the report of a run, finished or live."""
+"""`accelprof report [RUN...]`: the report of a run, finished or live, or of a job's nodes."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...storage.reader import RunReader
 from ..errors import UserError
 from ..reports import FORMATS
-from .opening import examined, opened, report_of
+from .opening import examined, opened
+
+if TYPE_CHECKING:
+    from ..diagnosis.model import RunView
+    from ..report import Report
 
 _SUFFIXES = {".md": "md", ".markdown": "md", ".json": "json", ".txt": "txt", ".htm": "html"}
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="Id, unique prefix, name, 'last' or path.")] = "last",
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="Id, prefix, name, path or 'last' (default). Several: one job's nodes.",
+        ),
+    ] = None,
     format: Annotated[
         str | None,
         typer.Option("--format", help="md, html, json or txt [default: by -o, else txt]."),
@@ -29,23 +40,31 @@ def report(
 ) -> None:
     """Say where a run's time went, why, and what to change.
 
+    Several runs are taken as the nodes of one job, each recorded by its own `accelprof run`: their
+    ranks are compared, and their clocks.
+
     Example: accelprof report last -o report.md
     """
     chosen = _format(format, json, output)
-    with opened(run) as reader:
-        text = _html(reader) if chosen == "html" else FORMATS[chosen](report_of(reader))
+    with contextlib.ExitStack() as stack:
+        names = dict.fromkeys(runs or ["last"])
+        readers = [stack.enter_context(opened(name)) for name in names]
+        found, view = examined(*readers)
+        if chosen == "html":
+            text = _html(found, view, readers[view.node])
+        else:
+            text = FORMATS[chosen](found)
     if output is None:
         _print(text)
     else:
         _write(output, text)
 
 
-def _html(reader: RunReader) -> str:
+def _html(found: Report, view: RunView, reader: RunReader) -> str:
     """With charts of the run over time, which the other formats have no place for."""
     from ..exports import series
     from ..reports import html
 
-    found, view = examined(reader)
     return html.render(found, series.read(reader, view))
 
 

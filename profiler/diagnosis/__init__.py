@@ -14,24 +14,32 @@ from .cost import cost
 from .model import RunView
 from .view import Reader
 
+_DEVICES = "SELECT device, name, kind, catalogue, memory_bytes FROM device ORDER BY device"
+_GAPS = (
+    "SELECT DISTINCT source || coalesce('.' || metric, ''), reason FROM gap ORDER BY 1 LIMIT 100"
+)
+
 
 def diagnose(reader: Reader, *, now_ns: int | None = None) -> Report:
     """The report of a run: live, finished, without hooks or empty."""
     return examine(reader, now_ns=now_ns)[0]
 
 
-def examine(reader: Reader, *, now_ns: int | None = None) -> tuple[Report, RunView]:
-    """The report and what it was judged from: a live view divides its own windows with that."""
-    seen = view.load(reader, now_ns if now_ns is not None else time.time_ns())
+def examine(
+    reader: Reader, *others: Reader, now_ns: int | None = None
+) -> tuple[Report, RunView]:  # fmt: skip
+    """The report and what it was judged from: a live view divides its own windows with that.
+
+    `others`: the run files of the same job's other nodes.
+    """
+    seen = view.load(reader, now_ns if now_ns is not None else time.time_ns(), others)
     fired = verdict.fire(seen)
-    processes = sources.processes(reader)
-    devices = reader.rows(
-        "SELECT device, name, kind, catalogue, memory_bytes FROM device ORDER BY device"
-    )
-    gaps = reader.rows(
-        "SELECT DISTINCT source || coalesce('.' || metric, ''), reason FROM gap "
-        "ORDER BY 1 LIMIT 100"
-    )
+    readers = (reader, *others)
+    processes = [process for one in readers for process in sources.processes(one)]
+    devices = [row for one in readers for row in one.rows(_DEVICES)]
+    if others:
+        devices = [(number, *row[1:]) for number, row in enumerate(devices)]
+    gaps = [row for one in readers for row in one.rows(_GAPS)]
     ordered = sorted(
         (f for _, f in fired), key=lambda f: ("critical", "warning", "info").index(f.severity)
     )

@@ -219,6 +219,22 @@ class Copies(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Compared:
+    """How the ranks compare over the steps that all of them made (ranks.py)."""
+
+    steps: int
+    peers: int
+    rank: int | None  # the one that is slowest most often
+    recurrence: float  # share of the steps in which it is
+    excess_share: float  # of the time: what the slowest rank takes beyond the next one
+    excess_s: float  # the same, a step
+    others_s: float  # a step of the next slowest, without waiting
+    part: str  # of the step, in which the slowest rank loses most against the mean of the others
+    part_s: float  # and how much, a step
+    slowest: dict[Any, float] = field(default_factory=dict)  # by process: share of the steps
+
+
+@dataclass(frozen=True)
 class RunView:
     """Everything a rule needs."""
 
@@ -249,6 +265,9 @@ class RunView:
     uncovered_share: float = 0.0  # of wall time: no span, and stacks could not tell either
     input_by_stacks: float = 0.0  # of wall time: data made in the user's own code
     ranks: tuple[dict[str, Any], ...] = ()
+    node: int = 0  # which of the given run files has the slowest rank
+    compared: Compared | None = None
+    parallel: tuple[dict[str, Any], ...] = ()  # models wrapped for several ranks
     events: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     now_ns: int = 0

@@ -15,6 +15,8 @@ from ..report import Confidence, Evidence, Finding, Verdict
 from . import outside, shares, windows
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
+from .rules.common import WORTH
+from .rules.ranks import CONSTANT
 from .statistics import T_999, blocks, jackknife_error
 from .text import percent, size
 
@@ -101,14 +103,20 @@ def _verdict(
         against.insert(0, f"evaluation takes {percent(evaluation)}: this is of the training part")
     return Verdict(
         bottleneck=bottleneck, confidence=doubts.cap,
-        headline=_headline(name, top, why, evaluation),
+        headline=_headline(view, name, top, why, evaluation),
         cause=cause, evidence=_unique(facts), speedup_limit=speedup_limit(top), against=against,
     )  # fmt: skip
 
 
-def _headline(name: str, share: float, why: Finding | None, evaluation: float) -> str:
+def _headline(
+    view: RunView, name: str, share: float, why: Finding | None, evaluation: float
+) -> str:
     bottleneck = windows.BOTTLENECK_OF[name]
-    text = f"{bottleneck.capitalize()}: {percent(share)} of the time is {NAMES[name]}"
+    slow = view.compared
+    of = " on the slowest rank" if slow else ""
+    if slow and slow.recurrence >= CONSTANT and slow.excess_share >= WORTH:
+        of = f" on rank {slow.rank}, for which the others wait,"
+    text = f"{bottleneck.capitalize()}: {percent(share)} of the time{of} is {NAMES[name]}"
     if why is not None:
         text += f"; {why.title[0].lower()}{why.title[1:]}"
     if evaluation > share:

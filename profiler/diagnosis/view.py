@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...hooks import wire
-from . import hardware, outside, roofline, shares, sources, stacks, steady
+from . import hardware, outside, ranks, roofline, shares, sources, stacks, steady
 from .capacity import waits
 from .model import (
     PHASES,
@@ -28,17 +28,25 @@ class Reader(Protocol):
     def rows(self, sql: str, params: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
 
 
-def load(reader: Reader, now_ns: int) -> RunView:
-    """Everything a rule needs, of a live, finished, hookless or empty run."""
-    run = sources.run_row(reader)
+def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
+    """Everything a rule needs, of a live, finished, hookless or empty run.
+
+    `others`: the run files of the same job's other nodes. What is not about steps (host, devices,
+    operators, stacks) is that of the node with the slowest rank.
+    """
+    readers = (reader, *others)
+    made = _steps_by_peer(readers)
+    runs = [sources.run_row(one) for one in readers]
+    imported = bool(runs[0]["settings"] and runs[0]["settings"].get("imported"))
+    parts = {peer: steady.find(found, settled=imported) for peer, found in made.items()}
+    path = ranks.slowest_path(parts)
+    node, critical = path.critical or (0, None)
+    reader, hosts = readers[node], _hosts(runs)
+    run = runs[node] | {"host": _named(hosts)}
     processes = sources.processes(reader)
-    by_rank = _steps_by_rank(reader)
-    imported = bool(run["settings"] and run["settings"].get("imported"))
-    ranks = {pid: steady.find(found, settled=imported) for pid, found in by_rank.items()}
-    critical = _critical(ranks)
-    part = ranks[critical] if critical is not None else Steady()
-    steps = by_rank[critical] if critical is not None else []
-    span = _span(part, run, now_ns)
+    table = ranks.rows(parts, made, path, hosts)
+    steps = made[path.critical] if path.critical is not None else []
+    span = _span(parts[path.critical] if path.critical is not None else Steady(), run, now_ns)
     facts = _facts(processes, critical)
     events = sources.events(reader)
     devices = hardware.load(reader, span, events, imported=imported, possible=_may_use_devices(run))
@@ -46,21 +54,22 @@ def load(reader: Reader, now_ns: int) -> RunView:
     ceilings = sources.ceilings(reader, used)
     sampled = _stack_rows(reader, span)
     seen = None
-    if not by_rank and not imported:
+    if not made and not imported:
         critical = outside.training_process(sampled, processes)
         seen = outside.estimate(reader, critical)
     view = RunView(
         run=run, steps=tuple(steps),
-        steady=part, shares={}, observed=_observed(steps),
+        steady=path.steady, shares={}, observed=_observed(steps),
         split=None, ceilings=ceilings,
         loaders=_loaders(facts), optimizers=_all(facts, wire.FACT_OPTIMIZER),
         roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
         host=sources.host(reader, span), job=sources.job(reader, span, processes, critical),
         device=sources.device(reader, span, used), devices=devices, gaps=sources.gaps(reader),
         stacks=_stacks(sampled, critical),
-        worker_stacks=_worker_stacks(sampled, processes), ranks=_rank_rows(ranks, by_rank),
+        worker_stacks=_worker_stacks(sampled, processes), ranks=table,
+        node=node, compared=path.compared, parallel=_all(facts, wire.FACT_PARALLEL),
         busy_threads=_busy_threads(sampled, critical), events=events,
-        notes=_notes(facts, processes), outside=seen,
+        notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
         allocator=_allocator(facts), failures=_failures(processes), now_ns=now_ns,
         imported=imported,
     )  # fmt: skip
@@ -152,27 +161,37 @@ def _column_share(steps: Sequence[Step], column: str, duration: int) -> float | 
 # --- pieces ------------------------------------------------------------------------------------
 
 
-def _steps_by_rank(reader: Reader) -> dict[int, list[Step]]:
-    found: dict[int, list[Step]] = defaultdict(list)
-    for row in reader.rows(f"SELECT {STEP_COLUMNS} FROM step ORDER BY t_ns"):
-        step = Step._make(row)
-        found[step.pid].append(step)
+MOST_STEPS = 300_000  # read in all, where several processes make steps
+
+
+def _steps_by_peer(readers: Sequence[Reader]) -> dict[ranks.Peer, list[Step]]:
+    counts = [one.rows("SELECT pid, count(*) FROM step GROUP BY pid") for one in readers]
+    several = sum(map(len, counts))
+    found: dict[ranks.Peer, list[Step]] = defaultdict(list)
+    for node, one in enumerate(readers):
+        # A rank's latest steps: the ranks of a large job have more than can be compared
+        last = "" if several < 2 else (
+            "QUALIFY row_number() OVER (PARTITION BY pid ORDER BY step DESC) <= "
+            f"{max(1000, MOST_STEPS // several)}"
+        )  # fmt: skip
+        for row in one.rows(f"SELECT {STEP_COLUMNS} FROM step {last} ORDER BY t_ns"):
+            step = Step._make(row)
+            found[ranks.Peer(node, step.pid)].append(step)
     return dict(found)
 
 
-def _critical(ranks: dict[int, Steady]) -> int | None:
-    """The slowest path: of the processes that made most of the steps, the one that waits least
-    for the others."""
-    if not ranks:
-        return None
-    most = max(len(s.steps) for s in ranks.values())
-    peers = {pid: s for pid, s in ranks.items() if len(s.steps) * 2 >= most}
+def _hosts(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """The nodes' names; two run files of one host are told apart."""
+    names = [str(run["host"] or f"node {i}") for i, run in enumerate(runs)]
+    return [
+        name if names.count(name) == 1 else f"{name} #{names[:i].count(name) + 1}"
+        for i, name in enumerate(names)
+    ]
 
-    def own_time(part: Steady) -> float:
-        waits = sum(s.collective_ns or 0 for s in part.steps)
-        return (part.duration_ns - waits) / max(1, len(part.steps))
 
-    return max(peers, key=lambda pid: own_time(peers[pid]))
+def _named(hosts: Sequence[str]) -> str:
+    more = f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""
+    return ", ".join(hosts[:3]) + more
 
 
 def _span(part: Steady, run: dict[str, Any], now_ns: int) -> tuple[int, int]:
@@ -295,22 +314,3 @@ def _busy_threads(
         return ()
     found = [(t, min(1.0, n / all_[main])) for t, n in running.most_common() if t != main and n]
     return tuple(found[:5])
-
-
-def _rank_rows(
-    ranks: dict[int, Steady], steps: dict[int, list[Step]]
-) -> tuple[dict[str, Any], ...]:
-    rows = []
-    for pid, part in ranks.items():
-        count = len(part.steps)
-        if not count and len(ranks) > 1:
-            continue
-        duration = part.duration_ns or 1
-        sums = dict(zip(shares.RAW, shares.totals(part.steps), strict=True))
-        rows.append({
-            "rank": steps[pid][0].rank, "pid": pid, "steps": len(steps[pid]),
-            "step_ms": duration / count / 1e6 if count else None,
-            "input_share": sums["input"] / duration if count else None,
-            "communication_share": sums["communication"] / duration if count else None,
-        })  # fmt: skip
-    return tuple(sorted(rows, key=lambda r: (r["rank"] is None, r["rank"] or 0)))

@@ -171,7 +171,7 @@ def _machine(report: Report) -> Iterator[Block]:
         text = "; ".join(found)
         yield Paragraph((text[0].upper() + text[1:] + ".",))
     if len(report.ranks) > 1:
-        yield _ranks(report)
+        yield from _ranks(report)
 
 
 def _cost(report: Report) -> Iterator[Block]:
@@ -202,11 +202,34 @@ _UTILISATION: dict[str, tuple[str, Callable[[float | None], str]]] = {
 }
 
 
-def _ranks(report: Report) -> Table:
-    """Ranks as the diagnosis lists them; columns are the keys that all of them have."""
-    keys = [key for key in report.ranks[0] if all(key in rank for rank in report.ranks)][:6]
-    rows = [tuple(_value(rank[key]) for key in keys) for rank in report.ranks[:16]]
-    return Table(tuple(clean(key, 30) for key in keys), rows)
+_RANK_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("rank", "rank", str),
+    ("host", "host", lambda value: clean(value, 30)),
+    ("steps", "steps", figures.count),
+    ("step_ms", "step", figures.milliseconds),
+    ("own_ms", "its own work", figures.milliseconds),
+    ("wait_ms", "waits", figures.milliseconds),
+    ("slowest_share", "slowest in", figures.share),
+    ("input_share", "input", figures.share),
+    ("clock_ahead_ms", "clock", lambda value: f"{value:+.1f} ms"),
+)
+MOST_RANKS = 16
+
+
+def _ranks(report: Report) -> Iterator[Block]:
+    """The ranks; of many those that work longest a step, for which the others wait."""
+    shown = report.ranks
+    if len(shown) > MOST_RANKS:
+        shown = sorted(shown, key=lambda r: -(r.get("own_ms") or r.get("step_ms") or 0.0))
+        shown = shown[:MOST_RANKS]
+        total = figures.count(len(report.ranks))
+        yield Paragraph((f"The {MOST_RANKS} of {total} ranks that work longest a step:",))
+    columns = [one for one in _RANK_COLUMNS if any(r.get(one[0]) is not None for r in shown)]
+    rows: list[tuple[Cell, ...]] = [
+        tuple(figures.UNKNOWN if r.get(key) is None else show(r[key]) for key, _, show in columns)
+        for r in shown
+    ]
+    yield Table(tuple(name for _, name, _ in columns), rows)
 
 
 def _environment(report: Report) -> Iterator[Block]:
