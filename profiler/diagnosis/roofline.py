@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..traces.flops import work
-from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
+from ..traces.kineto import COPY_PHASE, FUSED_ROW, GAP_ROW, LOADER_ROW
 from .model import Ceilings, Copies, OpRow, Split
 
 # Times of one call. Waking the worker threads of an OpenMP region costs 5-20 us, dispatch with
@@ -159,7 +159,10 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
     total = corrected.total()
     if total <= 0:
         return None
-    known = sum(j.row.time_ns for j in judged if j.unknown == 0 or j.efficiency is not None)
+    known = sum(
+        j.row.time_ns for j in judged
+        if j.row.name != FUSED_ROW and (j.unknown == 0 or j.efficiency is not None)
+    )  # fmt: skip
     spent = sum(j.row.time_ns for j in judged)
     # Views and wrappers are part of the price of an operator, not operators that do anything
     real = sum(j.row.calls for j in judged if j.row.flops != 0 or j.row.bytes != 0)
@@ -286,6 +289,8 @@ def _families(judged: Sequence[Judged]) -> dict[str, float]:
 
 
 def _family(row: OpRow) -> str:
+    if row.name == FUSED_ROW:
+        return "fused"
     if row.phase == "optimizer":
         return "optimizer"
     kind = _kind(row)

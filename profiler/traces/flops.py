@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .operators import ELEMENT, MOVES, REDUCE, ROWS, VIEWS
+from .operators import ELEMENT, FUSED, MOVES, REDUCE, ROWS, VIEWS
 
 Dims = Sequence[Any]
 
@@ -295,15 +295,9 @@ def _pool(call: Call) -> Work | None:
 
 # --- optimizers over lists of tensors --------------------------------------------------------
 
-# FLOPs and bytes (of fp32) a parameter
-_FUSED = {
-    "_fused_adam_": (14, 28), "_fused_adamw_": (15, 28), "_fused_sgd_": (3, 16),
-    "_fused_adagrad_": (6, 20),
-}  # fmt: skip
-
 
 def _fused(call: Call, parameters: int | None) -> Work:
-    flops, moved = _FUSED[call.name]
+    flops, moved = FUSED[call.name]
     if parameters is None:
         return Work(None, None, "add")
     return Work(float(flops * parameters), float(moved * parameters), "add")
@@ -317,6 +311,19 @@ def _old_convolution_backward(call: Call, grad_at: int, parts: int) -> Work | No
         return None
     flops = 2.0 * math.prod(grad) * math.prod(weight[1:]) * parts
     return Work(flops, _input_bytes(call) * 2.0, "gemm", True)
+
+
+def _triton(call: Call) -> Work | None:
+    """A kernel that torch.compile made: its arguments are the tensors it reads and writes.
+
+    Its name lists what was fused. Templates (a matrix product with an epilogue) are not told.
+    """
+    tensors = call.tensors()
+    if not call.name.startswith(("triton_poi_", "triton_red_", "triton_per_")) or not tensors:
+        return None
+    elements = max(math.prod(shape) for shape, _ in tensors)
+    operators = max(1, len(call.name.split("_fused_")[-1].split("_")) - 1)
+    return Work(float(elements * operators), float(_input_bytes(call)), "add")
 
 
 _FORMULAS: dict[str, Callable[[Call], Work | None]] = {
@@ -352,8 +359,10 @@ def work(
         return _convolution(call)
     if short in VIEWS:
         return Work(0.0, 0.0, "view")
-    if short in _FUSED:
+    if short in FUSED:
         return _fused(call, parameters)
+    if short.startswith("triton_"):
+        return _triton(call)
     return _attention_work(call) or _element_work(call, parameters)
 
 

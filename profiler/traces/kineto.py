@@ -7,6 +7,7 @@ bytes stand on the operator that does the arithmetic, never on its wrappers too 
     wrappers             flops = bytes = 0: their self time is dispatch
     "(data loader)"      phase input: time in the loader's next(), whose operators are left out
     "(no operator)"      phase gap: time of the window in which the training thread ran none: Python
+    "(fused kernels)"    flops 0, bytes NULL: kernels of torch.compile, whose sizes nobody tells
     HtoD, DtoH           phase copy: copies of the device; their time stands with operators, too
 """
 
@@ -26,6 +27,10 @@ from .flops import Work, dtype_of, work
 LOADER_ROW = "(data loader)"
 GAP_ROW = "(no operator)"
 COPY_PHASE = "copy"
+# torch.compile's own kernels on a CPU have no events: they are the gaps between the others
+COMPILED_GRAPH = "## Call CompiledFxGraph"
+FUSED_ROW, COMPILED_ROW = "(fused kernels)", "(compiled code)"
+FUSED_US = 25.0  # a shorter gap is the compiled code's own Python, not a kernel
 CPU_CATEGORIES = {"cpu_op", "Operator", "user_annotation", "python_function"}
 RUNTIME_CATEGORIES = {"cuda_runtime", "cuda_driver", "Runtime", "hip_runtime"}
 KERNEL_CATEGORIES = {"kernel", "Kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset"}
@@ -55,6 +60,20 @@ class Node:
     moved_below: bool = False  # an operator of unknown size is below
     device_us: float = 0.0
     input: bool = False
+    told_until: float = 0.0  # of a compiled graph: where its last child ended
+    fused_us: float = 0.0
+    fused: int = 0
+
+    @property
+    def compiled(self) -> bool:
+        return self.name.startswith(COMPILED_GRAPH)
+
+    def run_until(self, t_us: float) -> None:
+        """In a compiled graph: nothing was told since the last child, so its own kernels ran."""
+        gap = t_us - self.told_until
+        if gap > FUSED_US:
+            self.fused_us += gap
+            self.fused += 1
 
     @property
     def self_us(self) -> float:
@@ -78,6 +97,8 @@ class Window:
 
 def _is_annotation(event: Event) -> bool:
     name = event.name
+    if name.startswith(COMPILED_GRAPH):
+        return False
     return event.cat in ("user_annotation", "python_function") or name.startswith(
         ("enumerate(DataLoader)", "Optimizer.", "ProfilerStep#")
     )
@@ -132,10 +153,13 @@ def _nest(
     def close(until: float) -> None:
         while stack and stack[-1].end <= until + EPSILON_US:
             node = stack.pop()
+            if node.compiled:
+                node.run_until(node.end)
             _claim(node, parameters)
             done.append(node)
             if stack:
                 parent = stack[-1]
+                parent.told_until = node.end
                 parent.children_us += node.end - node.start
                 parent.children += 1
                 _hand_up(node, parent)
@@ -153,13 +177,20 @@ def _nest(
             end = stack[-1].end  # a child never outlives its parent: clock rounding
         if phase == "input" and parent != "input" and is_main:
             window.loader_us += event.dur
-        stack.append(Node(event.name, event.ts, end, event.args, phase, _is_annotation(event)))
+        if stack and stack[-1].compiled:
+            stack[-1].run_until(event.ts)
+        node = Node(event.name, event.ts, end, event.args, phase, _is_annotation(event))
+        node.told_until = event.ts
+        stack.append(node)
     close(float("inf"))
     return done
 
 
 def _claim(node: Node, parameters: int | None) -> None:
     if node.annotation or node.phase == "input":
+        return
+    if node.compiled:
+        node.work = Work(0.0, None, "fused")
         return
     args = node.args or Args()
     found = work(
@@ -249,7 +280,10 @@ def op_rows(
     for node in window.nodes:
         if node.annotation or node.phase == "input":
             continue
-        _add(sums, node)
+        if node.compiled:
+            _add_compiled(sums, node)
+        else:
+            _add(sums, node)
     rows = []
     for (name, phase, shapes, dtype), (calls, flops, moved, host, device) in sums.items():
         rows.append(common | {
@@ -290,6 +324,17 @@ def _add(sums: dict[tuple[str, str, str, str | None], list[Any]], node: Node) ->
     entry[2] = None if entry[2] is None or moved is None else entry[2] + moved
     entry[3] += node.self_us
     entry[4] += node.device_us
+
+
+def _add_compiled(sums: dict[tuple[str, str, str, str | None], list[Any]], node: Node) -> None:
+    """Its kernels, and the code that calls them: dispatch."""
+    for name, calls, moved, spent in (
+        (FUSED_ROW, node.fused, None, node.fused_us),
+        (COMPILED_ROW, 1, 0.0, max(0.0, node.self_us - node.fused_us)),
+    ):
+        entry = sums.setdefault((name, node.phase, "", None), [0, 0.0, moved, 0.0, 0.0])
+        entry[0] += calls
+        entry[3] += spent
 
 
 # --- the spool's captures --------------------------------------------------------------------

@@ -47,6 +47,12 @@ ROWS: dict[str, tuple[float, str, int]] = {
     "cumsum": (1, "add", 1), "cumprod": (1, "add", 1),
 }  # fmt: skip
 
+# Optimizers in one pass: FLOPs and bytes (of fp32) a parameter
+FUSED = {
+    "_fused_adam_": (14, 28), "_fused_adamw_": (15, 28), "_fused_sgd_": (3, 16),
+    "_fused_adagrad_": (6, 20),
+}  # fmt: skip
+
 # Only data movement: bytes = read + written; "copy" arguments are (written, read)
 MOVES = {
     "copy_", "cat", "stack", "index", "index_select", "gather", "scatter", "scatter_add", "roll",
