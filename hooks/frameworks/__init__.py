@@ -23,6 +23,7 @@ HOOKS = (
     ("torch.serialization", "saving", "install_save"),
     ("torch.distributed.checkpoint", "saving", "install_distributed"),
     ("safetensors.torch", "saving", "install_safetensors"),
+    ("pickle", "saving", "install_pickle"),
     ("os", "saving", "install_sync"),
     ("torch.utils.tensorboard.writer", "loggers", "install_writer"),
     ("tensorboardX.writer", "loggers", "install_writer"),

@@ -3,7 +3,8 @@
 import sys
 
 from .. import wire
-from ..patching import Hook
+from ..patching import Hook, undress
+from ..threads import inside
 from ..timing import timed
 
 TYPE_CHECKING = False
@@ -36,6 +37,28 @@ def install_safetensors(module: "Any") -> None:
     """safetensors.torch"""
     for name in ("save_file", "save_model"):
         hook.wrap(module, name, _saving, inline=True)
+
+
+def install_pickle(module: "Any") -> None:
+    """pickle, whose dump to a file is many a job's checkpoint"""
+    native = sys.modules.get("_pickle")
+    same = native is not None and native.dump is module.dump
+    hook.wrap(module, "dump", _dump)
+    if same:  # where pickling looks for the function's own name
+        hook.replace(native, "dump", module.dump)
+
+
+def _dump(original: "Any") -> "Any":
+    timed_one = _saving(original)
+
+    def dump(*args: "Any", **kwargs: "Any") -> "Any":
+        try:  # a data set that keeps what it made is no checkpoint
+            return (original if inside().data else timed_one)(*args, **kwargs)
+        except BaseException as error:
+            undress(error)
+            raise
+
+    return dump
 
 
 def install_sync(module: "Any") -> None:

@@ -83,6 +83,25 @@ def capacity(view: RunView) -> Capacity | None:
     return Capacity(batch_s, cpu_s, work_s, step_s, best_s, wanted, free, cpus)
 
 
+# Of the job's CPU time: without the making of batches the rest would take well under half as long
+MOST_CPU = 0.6
+
+
+def making_cpu(view: RunView) -> float | None:
+    """The part of the job's CPU time in which its workers make batches, where no core is free.
+
+    On a CPU the workers take the cores from the training thread: its step gets longer, not its
+    wait. None where they do not compete: on a device, in process, or with cores to spare.
+    """
+    made, step_s, cores = view.workers, view.step_s, view.job.cpu_cores
+    if not view.on_cpu or made is None or made.in_process or made.cpu_s is None:
+        return None
+    if not step_s or not cores or (view.host.cpu_share or 0.0) < FULL_CPU:
+        return None
+    per_step = made.batches / len(view.steady.steps)
+    return min(1.0, made.cpu_s * per_step / (cores * step_s))
+
+
 def promise(view: RunView, room: Capacity | None) -> float:
     """What the first line of `advice` can bring: N workers what they reach, cheaper samples at most
     all of the wait."""

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+# The shares of the time, in words
+NAMES = {
+    "input": "waiting for data", "transfer": "copies between host and device",
+    "compute": "arithmetic", "memory": "memory traffic", "host": "Python and dispatch",
+    "communication": "waiting for other ranks", "checkpoint": "saving checkpoints",
+    "logging": "logging", "evaluation": "evaluation", "other": "time that could not be split",
+}  # fmt: skip
+
 
 def duration(seconds: float) -> str:
     """A time to two or three digits with a fitting unit."""

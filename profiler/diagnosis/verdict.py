@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..report import Confidence, Evidence, Finding, Verdict
-from . import outside, shares, windows
+from . import inconclusive, outside, shares, windows
+from .capacity import MOST_CPU, making_cpu
+from .inconclusive import ENOUGH_STEPS, FEWEST_IMPORTED, FEWEST_STEPS
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
 from .rules.common import WORTH
 from .rules.ranks import CONSTANT
 from .statistics import T_999, blocks, jackknife_error
-from .text import percent, size
+from .text import NAMES, percent
 
-ENOUGH_STEPS, FEWEST_STEPS = 20, 8
-# A trace of another tool has 3-6 steps, chosen after warm-up and measured in full
-FEWEST_IMPORTED = 4
 CLEAR_MARGIN = 0.15  # of wall time, for high confidence
 CLOSE_SPLIT = 0.10  # between compute, memory and host: what a captured step differs by chance
 LEAST_MARGIN = 0.02  # less is no difference worth a verdict
@@ -31,15 +30,10 @@ STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
 COVERED = 0.7  # of captured operator time with known work
 CROWDED = 0.25  # of the usable cores: others slow the job, and not all of its parts alike
 CAPTURE_COST = 0.5  # of the captured step, from which its split is only roughly right
+LEAST_TRAINING = 0.05  # of the time
+MOSTLY_EVALUATION = 0.5  # of the time, beyond which the training part is not what matters
 SPLIT = ("compute", "memory", "host")
 ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
-
-NAMES = {
-    "input": "waiting for data", "transfer": "copies between host and device",
-    "compute": "arithmetic", "memory": "memory traffic", "host": "Python and dispatch",
-    "communication": "waiting for other ranks", "checkpoint": "saving checkpoints",
-    "logging": "logging", "evaluation": "evaluation", "other": "time that could not be split",
-}  # fmt: skip
 
 
 @dataclass
@@ -59,30 +53,65 @@ def judge(view: RunView, fired: Fired) -> Verdict:
     """The verdict of a run; `fired` in the order of RULES."""
     if view.outside is not None:
         return outside.judge(view, view.outside)
-    count = len(view.steady.steps)
+    count, part = len(view.steady.steps), 1.0 - view.shares.get("evaluation", 0.0)
     if count < (FEWEST_IMPORTED if view.imported else FEWEST_STEPS):
-        return _inconclusive(view, _too_short(view), _device_facts(view))
+        return inconclusive.verdict(inconclusive.too_short(view), inconclusive.device_facts(view))
+    if part < LEAST_TRAINING:
+        return _refused(view, inconclusive.all_evaluation(part))
+    return _of_shares(view, part, fired)
+
+
+def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
+    """By the largest share; `part` of the time is not evaluation."""
+    count = len(view.steady.steps)
     ranked = sorted(
         ((v, k) for k, v in view.shares.items() if k != "evaluation"), reverse=True
     )  # fmt: skip
     (top, name) = ranked[0]
+    if name in (*SPLIT, "other") and (made := making_cpu(view)) is not None and made >= MOST_CPU:
+        return _by_cpu(view, made, fired)
     if name == "other":
-        return _inconclusive(view, _unsplit(view), _share_facts(view))
+        return _refused(view, inconclusive.unsplit(view))
     (next_share, next_name) = next(pair for pair in ranked[1:] if pair[1] != "other")
-    margin, error = top - next_share, _margin_error(view, name, next_name)
+    # Evaluation has no bottleneck of its own: the rest is judged as if it were the whole
+    margin = (top - next_share) / part
+    error = _margin_error(view, name, next_name) / part
     agree = _agreement(view, name)
     noise = T_999[min(count, len(T_999)) - 1] if count < ENOUGH_STEPS else NOISE_TIMES
     few = count < ENOUGH_STEPS and agree < 1.0
     close = margin < noise * error or margin < LEAST_MARGIN
     # Between parts of the split the capture decides, not the steps: low confidence says so
     if few or (close and not (name in SPLIT and next_name in SPLIT)):
-        return _inconclusive(
-            view, _too_close(name, next_name, margin, error, count), _share_facts(view)
-        )
+        return _refused(view, inconclusive.too_close(name, next_name, margin, error, count))
     doubts = _doubts(view, name, next_name, margin=margin, error=error, agree=agree)
     if doubts.overturned:
-        return _inconclusive(view, doubts.overturned, _share_facts(view))
+        return _refused(view, doubts.overturned)
     return _verdict(view, name, next_name, doubts=doubts, fired=fired)
+
+
+def _refused(view: RunView, why: str) -> Verdict:
+    return inconclusive.verdict(why, inconclusive.share_facts(view))
+
+
+def _by_cpu(view: RunView, made: float, fired: Fired) -> Verdict:
+    """Workers that take the cores from the training thread: it computes slowly and waits little."""
+    cause, why = _cause("input", fired)
+    facts = [evidence(
+        f"making batches takes {percent(made)} of the job's CPU time, and no core is free",
+        "input_cpu_share", made,
+    ), evidence(
+        f"the training thread itself waits for data {percent(view.shares['input'])} of the time",
+        "input_share", view.shares["input"],
+    )]  # fmt: skip
+    return Verdict(
+        bottleneck="input-bound",
+        confidence="medium" if len(view.steady.steps) >= ENOUGH_STEPS else "low",
+        headline=f"Input-bound: {percent(made)} of the job's CPU time is the making of batches, "
+        "and the cores are full.",
+        cause=cause, evidence=_unique([*facts, *(why.evidence if why else [])]),
+        speedup_limit=speedup_limit(made),
+        against=["told from CPU time: the step's own work is stretched by the workers beside it"],
+    )  # fmt: skip
 
 
 def _verdict(
@@ -120,8 +149,9 @@ def _headline(
     if why is not None:
         text += f"; {why.title[0].lower()}{why.title[1:]}"
     if evaluation > share:
+        part = percent(share / (1.0 - evaluation))
         text = f"Evaluation takes {percent(evaluation)} of the time; the training part is " + (
-            text[0].lower() + text[1:]
+            f"{bottleneck}: {part} of it is {NAMES[name]}"
         )
     return text + "."
 
@@ -214,6 +244,8 @@ def _doubts(
         doubts.add("medium", "the loop has no DataLoader: input was told from stacks alone")
     if not view.on_cpu:
         _device_doubts(view, doubts)
+    if view.shares.get("evaluation", 0.0) > MOSTLY_EVALUATION:
+        doubts.add("medium", "little of the time is training")
     named = max(v for k, v in view.shares.items() if k not in (name, "other", "evaluation"))
     if named + view.shares["other"] > view.shares[name]:
         doubts.add("low", f"{percent(view.shares['other'])} of the time could not be split")
@@ -269,108 +301,6 @@ def _device_doubts(view: RunView, doubts: _Doubts) -> None:
         doubts.add("low", "the device's utilisation could not be read")
     elif use.dram_share is None and use.tensor_share is None:
         doubts.add("medium", "no counters of memory and arithmetic on this device")
-
-
-# --- inconclusive --------------------------------------------------------------------------------
-
-
-def _inconclusive(view: RunView, why: str, facts: list[Evidence]) -> Verdict:
-    return Verdict(
-        bottleneck="inconclusive", confidence="low", headline=why, cause=None, evidence=facts,
-        speedup_limit=None, against=[],
-    )  # fmt: skip
-
-
-def _too_short(view: RunView) -> str:
-    count = len(view.steady.steps)
-    if view.imported and view.steps:
-        busy = view.device.busy_share
-        device = "no device activity" if busy is None else f"the device is busy {percent(busy)}"
-        return f"The trace holds {count} step marks ({device}): {FEWEST_IMPORTED} are needed."
-    if view.imported:
-        note = next(iter(view.notes), "nothing in it marks a step")
-        return (
-            f"No steps were seen: {note}. A trace with step marks, or the job under "
-            "`accelprof run`, can tell."
-        )
-    if not view.steps:
-        reason = next((n for n in view.notes if n), None)
-        return "No steps were seen" + (f": {reason}." if reason else
-               ": no PyTorch training or inference loop ran with the hooks.")  # fmt: skip
-    return (
-        f"Only {count} steady steps (of {len(view.steps)}): at least {FEWEST_STEPS} are needed, "
-        f"{ENOUGH_STEPS} for a sure answer; let the job run longer."
-    )
-
-
-def _device_facts(view: RunView) -> list[Evidence]:
-    """What can be said of the devices without a step."""
-    use = view.device
-    facts = []
-    if use.busy_share is not None:
-        facts.append(evidence(
-            f"{use.name or 'the device'} is busy {percent(use.busy_share)} of the time",
-            "device_busy", use.busy_share,
-        ))  # fmt: skip
-    if use.memory_peak_bytes is not None:
-        total = f" of {size(use.memory_total_bytes)}" if use.memory_total_bytes else ""
-        facts.append(evidence(f"its memory is used up to {size(use.memory_peak_bytes)}{total}",
-                              "device_peak_bytes", use.memory_peak_bytes, "B"))  # fmt: skip
-    if use.power_w is not None:
-        facts.append(evidence(f"it draws {use.power_w:.0f} W on average", "power_w", use.power_w,
-                              "W"))  # fmt: skip
-    throttled = max((d.throttled_share or 0.0 for d in view.used_devices), default=0.0)
-    if throttled:
-        facts.append(evidence(
-            f"power or heat held its clock in {percent(throttled)} of the samples under load",
-            "throttled_share", throttled,
-        ))  # fmt: skip
-    return facts
-
-
-def _unsplit(view: RunView) -> str:
-    share = percent(view.shares["other"])
-    if not view.on_cpu:
-        return (
-            f"{share} of the time is spent on the device, but nothing says whether memory or "
-            "arithmetic limits it: no hardware counters, no captured operators of known work."
-        )
-    if not view.division.has_loader and not view.stacks.samples:
-        return (
-            f"{share} of the time is the loop's own code, in part before the forward: without a "
-            "DataLoader only stacks tell input from other work (--stacks auto)."
-        )
-    if not view.has_capture:
-        return (
-            f"{share} of the time is the step's own work, but no operators were captured to "
-            "split it: run with --capture auto, or ask for one with `accelprof capture`"
-        )
-    if view.ceilings is None:
-        return f"{share} of the time is the step's own work, but this machine's ceilings are not " \
-            "known: run `accelprof calibrate --python PYTHON`, then the job again."  # fmt: skip
-    if view.split is not None and view.split.stalled > view.split.unknown / 2:
-        crowd = view.others_cores
-        others = f" (other processes used {crowd:.1f} cores)" if crowd else ""
-        return (
-            f"{share} of the time is in operators that took over 50 times what memory and "
-            f"arithmetic need: their threads waited for cores{others}; a quieter machine can tell."
-        )
-    return f"{share} of the time is in operators whose FLOPs and bytes are not known."
-
-
-def _too_close(name: str, other: str, margin: float, error: float, count: int) -> str:
-    return (
-        f"{NAMES[name].capitalize()} leads {NAMES[other]} by {percent(max(0.0, margin))} of the "
-        f"time, within the noise ({percent(error)} standard error over {count} steady steps); "
-        "a longer run may tell."
-    )
-
-
-def _share_facts(view: RunView) -> list[Evidence]:
-    ranked = sorted(view.shares.items(), key=lambda kv: -kv[1])
-    return [
-        evidence(f"{NAMES[k]}: {percent(v)}", f"{k}_share", v) for k, v in ranked[:4] if v > 0.01
-    ]
 
 
 def _unique(facts: Sequence[Evidence]) -> list[Evidence]:

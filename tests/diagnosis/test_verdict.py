@@ -269,3 +269,45 @@ def test_a_starved_loader_is_not_slow_storage() -> None:
     run = loop(data_wait=40.0, data_wait_cpu=10.0, forward=3.0, backward=4.0, optimizer=1.0)
     run.fact("loader", id=1, num_workers=0, length=100).process().batches(59, 39.0, 10.0).host(1.0)
     assert diagnose(run, now_ns=T0).verdict.cause == "loader-in-process"
+
+
+def beside_workers(batch_cpu: float, host: float = 0.98) -> Run:
+    """Two cores: workers decode, the training thread's arithmetic is stretched beside them."""
+    run = split_loop(GEMM, data_wait=2.0)
+    run.fact("loader", id=1, num_workers=2, length=100)
+    run.batches(60, batch_cpu * 1.1, batch_cpu, workers=2).host(host)
+    return run.add("process_sample", (
+        {"t_ns": T0 + i * 100 * MS, "pid": p, "cpu_cores": cores, "rss_bytes": 1 << 28}
+        for i in range(25) for p, cores in ((10, 0.5), (100, 0.75), (101, 0.75))
+    ))  # fmt: skip
+
+
+def test_workers_that_take_the_cores_from_the_training_thread_are_the_input() -> None:
+    """A batch costs 75 ms of the 100 ms CPU that a step of 50 ms gets: the wait is 2 ms."""
+    found = diagnose(beside_workers(75.0), now_ns=T0).verdict
+    assert (found.bottleneck, found.cause) == ("input-bound", "decode-cpu")
+    assert found.confidence == "medium" and "75 % of the job's CPU" in found.headline
+    assert found.speedup_limit == pytest.approx(4.0, rel=0.02)
+
+
+def test_workers_beside_free_cores_or_with_little_to_do_are_not() -> None:
+    assert diagnose(beside_workers(75.0, host=0.7), now_ns=T0).verdict.bottleneck != "input-bound"
+    assert diagnose(beside_workers(30.0), now_ns=T0).verdict.bottleneck == "compute-bound"
+
+
+def test_the_training_part_is_judged_within_itself() -> None:
+    """Evaluation 68 %: of the rest input takes 80 %, which is clear although it is 24 % of all."""
+    run = loop(data_wait=40.0, data_wait_cpu=39.0, forward=3.0, backward=4.0, optimizer=1.0,
+               evaluation=lambda i: 580.0 if i % 5 == 0 else 0.0,
+               duration=lambda i: 630.0 if i % 5 == 0 else 50.0)  # fmt: skip
+    run.fact("loader", id=1, num_workers=0, length=100).process().batches(59, 39.0, 39.0)
+    found = diagnose(run, now_ns=T0).verdict
+    assert (found.bottleneck, found.confidence) == ("input-bound", "medium")
+    assert "80 % of it is waiting for data" in found.headline
+    assert found.headline.startswith("Evaluation takes 68 %")
+
+
+def test_nothing_but_evaluation_is_not_judged() -> None:
+    run = loop(evaluation=48.0, data_wait=0.5, forward=0.3, backward=0.3, optimizer=0.2).process()
+    found = diagnose(run, now_ns=T0).verdict
+    assert found.bottleneck == "inconclusive" and "Evaluation takes 95 %" in found.headline

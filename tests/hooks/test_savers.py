@@ -34,6 +34,30 @@ def test_distributed_and_safetensors(tmp_path: Path) -> None:
     assert not main.fact("hook_off")
 
 
+def test_pickle_to_a_file_is_a_checkpoint_but_not_within_a_loader(tmp_path: Path) -> None:
+    script = """
+        import pickle, _pickle, torch
+        model = torch.nn.Linear(4, 4)
+        with open("model.pkl", "wb") as file:
+            pickle.dump(model.state_dict(), file)
+        class Cached(torch.utils.data.Dataset):
+            def __len__(self): return 1
+            def __getitem__(self, at):
+                with open("sample.pkl", "wb") as file:
+                    pickle.dump([at], file)
+                return at
+        print(next(iter(torch.utils.data.DataLoader(Cached()))))
+        print(pickle.loads(pickle.dumps(pickle.dump)) is pickle.dump, _pickle.dump is pickle.dump)
+        try:
+            pickle.dump(lambda: 0, open("x", "wb"))
+        except Exception as error:
+            print(type(error).__name__)
+    """
+    _, ours = both(script, tmp_path)
+    main = ours.main()
+    assert len(main.of("CHECKPOINT")) == 2 and not main.fact("hook_off")
+
+
 def test_loggers(tmp_path: Path) -> None:
     site = tmp_path / "site"
     for name, text in {

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from ..capacity import Capacity, advice, capacity, promise, waits
-from ..model import Clear, Judgement, RunView, Undecidable, evidence
+from ..capacity import (
+    MOST_CPU,
+    Capacity,
+    advice,
+    capacity,
+    making_cpu,
+    promise,
+    waits,
+)
+from ..model import Clear, Judgement, RunView, Undecidable, evidence, speedup_limit
 from ..text import duration, percent
 from .common import WORTH, finding, input_facts
 
@@ -75,13 +83,22 @@ def too_few(view: RunView) -> Judgement:
 
 def decode(view: RunView) -> Judgement:
     """Workers burn CPU and there is none left: samples have to get cheaper."""
-    room = _room(view)
+    made = making_cpu(view)
+    crowded = made is not None and made >= MOST_CPU
+    room = capacity(view) if crowded else _room(view)
     if not isinstance(room, Capacity):
-        return room
+        return room or Undecidable("steady steps")
     if room.batch_cpu_s is None:
         return Undecidable("CPU time of the workers")
     if waits(view, room.batch_cpu_s, room.batch_s):
         return Clear()
+    if crowded and made is not None and made > view.shares.get("input", 0.0):
+        facts = [*input_facts(view), evidence(
+            f"making batches takes {percent(made)} of the job's CPU time, and no core is free",
+            "input_cpu_share", made,
+        )]  # fmt: skip
+        return finding("decode-cpu", made, "Making batches takes the cores from the training",
+                       facts, advice(view, room), limit=speedup_limit(made))  # fmt: skip
     return finding(
         "decode-cpu", view.shares["input"], "Decoding and transforming samples takes the CPU",
         input_facts(view), advice(view, room), limit=promise(view, room),
