@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ..storage.reader import BadRunFile, RunReader, open_run
+from . import copying
 from .feed import RunFeed
 from .host_feed import HostFeed
 from .model import RunChoice
 from .screens.help import HelpScreen
 from .screens.host import HostScreen
 from .screens.picker import PickerScreen
-from .screens.run import RunScreen
+from .screens.run import Feed, RunScreen
+from .views import VIEWS
+from .views.findings import FindingsView
 
 
 class TopApp(App[None]):
@@ -25,12 +28,12 @@ class TopApp(App[None]):
 
     CSS_PATH = "top.tcss"
     TITLE = "accelprof top"
-    ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (130, "-wide")]  # noqa: RUF012 - as App has them
     VERTICAL_BREAKPOINTS = [(0, "-short"), (38, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "help", key_display="?"),
-        Binding("t", "light_or_dark", "light/dark"),
+        Binding("t", "light_or_dark", "light/dark", show=False),
+        Binding("S", "picture", "picture", show=False),
         Binding("escape", "leave", show=False),
         Binding("q", "quit", "quit", priority=True),
         Binding("ctrl+c", "quit", show=False, priority=True),
@@ -39,7 +42,7 @@ class TopApp(App[None]):
     def __init__(
         self, reader: RunReader | None = None, choices: Sequence[RunChoice] = (),
         *, opener: Callable[[Path], RunReader] = open_run,
-        feed: Callable[[RunReader], RunFeed] = RunFeed,
+        feed: Callable[[RunReader], Feed] = RunFeed,
     ) -> None:  # fmt: skip
         super().__init__()
         self._reader = reader
@@ -49,17 +52,32 @@ class TopApp(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         if self._reader is not None:
-            return RunScreen(self._reader, self._feed(self._reader))
+            return RunScreen(self._feed(self._reader))
         if self._choices:
             return PickerScreen(self._choices)
         return HostScreen(HostFeed())
 
     def on_picker_screen_chosen(self, message: PickerScreen.Chosen) -> None:
         try:
-            reader = self._opener(message.folder)
-            self.push_screen(RunScreen(reader, self._feed(reader)))
+            self.push_screen(RunScreen(self._feed(self._opener(message.folder))))
         except BadRunFile as error:
             self.notify(str(error), severity="error")
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What the command palette offers."""
+        if isinstance(screen, RunScreen):
+            for at, view in enumerate(VIEWS, 1):
+                yield SystemCommand(
+                    f"View: {view.NAME}", f"key {at}",
+                    lambda name=view.NAME: screen.action_view(name),
+                )  # fmt: skip
+            yield SystemCommand("Play or pause", "key space", screen.action_play)
+            yield SystemCommand("Go to the start", "key home", screen.action_start)
+            yield SystemCommand("Go to the newest moment", "key end", screen.action_end)
+        yield SystemCommand("Light or dark", "key t", self.action_light_or_dark)
+        yield SystemCommand("Save a picture", "key S: SVG, into this folder", self.action_picture)
+        yield SystemCommand("Help", "key ?", self.action_help)
+        yield SystemCommand("Quit", "key q", self.action_quit)
 
     def action_help(self) -> None:
         """Shows the keys."""
@@ -75,3 +93,21 @@ class TopApp(App[None]):
         """Leaves a screen that was opened from another one."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
+
+    def action_picture(self) -> None:
+        """Saves the screen as SVG."""
+        name = self.screen.shown.NAME if isinstance(self.screen, RunScreen) else "top"
+        try:
+            path = copying.save_picture(self.export_screenshot(), name)
+        except OSError as error:
+            self.notify(f"no picture: {error}", severity="error")
+        else:
+            self.notify(f"saved {path}")
+
+    def on_findings_view_copy(self, message: FindingsView.Copy) -> None:
+        screen = self.screen
+        if isinstance(screen, RunScreen) and screen.snapshot is not None:
+            text = copying.markdown(screen.snapshot.report, message.finding)
+            self.copy_to_clipboard(text)
+            self.run_worker(lambda: copying.to_tmux(text), thread=True)
+            self.notify(f"copied {message.finding.id} as Markdown")

@@ -15,16 +15,18 @@ from rich.text import Text
 
 from ..profiler.report import SHARES
 from ..profiler.reports import figures, phases
+from ..profiler.reports.plain import clean
 from .model import Column, Shares
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 QUIET = Style(dim=True)
 STRONG = Style(bold=True)
+CHOSEN = Style(reverse=True, bold=True)
+ALARM = Style(color="#D55E00", bold=True)
 _METER = Style(color="#56B4E9")
 _METER_HIGH = Style(color="#E69F00")
 _P50 = Style(color="#56B4E9")
 _P95 = Style(color="#56B4E9", dim=True)
-_CUT = Style(color="#D55E00", bold=True)
 
 
 def _shade(colour: str) -> str:
@@ -138,21 +140,54 @@ def _levels(column: Column, ceiling: float, height: int) -> tuple[int, int]:
 
 def _step_cell(middle: int, high: int, base: int, *, top: bool) -> tuple[str, Style]:
     if top and high > base + 9:
-        return "▲", _CUT  # above the chart
+        return "▲", ALARM  # above the chart
     if middle > base:
         return BLOCKS[min(8, middle - base)], _P50
     return ("░" if high >= base + 4 else " "), _P95
 
 
-def meter(share: float | None, width: int) -> Text:
-    """A horizontal bar of a share, in eighths of a cell."""
+def meter(share: float | None, width: int, *, warns: bool = True) -> Text:
+    """A horizontal bar of a share, in eighths of a cell; `warns`: nearly full looks different."""
     if share is None:
         return Text("·" * width, QUIET)
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
     full, rest = divmod(eighths, 8)
     bar = "█" * full + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")
-    style = _METER_HIGH if share > 0.9 else _METER
+    style = _METER_HIGH if warns and share > 0.9 else _METER
     return Text.assemble((bar, style), ("·" * (width - len(bar)), QUIET))
+
+
+def sparkline(values: Sequence[float | None], width: int, top: float | None) -> Text:
+    """Values over time in eighths of a cell under `top`; a dot where there is none."""
+    line = Text(no_wrap=True)
+    if not values or not top:
+        return Text("·" * width, QUIET)
+    for at in range(width):
+        value = values[at * len(values) // width]
+        if value is None:
+            line.append("·", QUIET)
+        else:
+            line.append(BLOCKS[min(8, max(1, round(value / top * 8)))], _METER)
+    return line
+
+
+def chart(
+    values: Sequence[float | None], width: int, height: int, top: float | None
+) -> list[Text]:  # fmt: skip
+    """As a sparkline, over several rows; the first is the uppermost."""
+    lines = []
+    for row in range(height - 1, -1, -1):
+        line = Text(no_wrap=True)
+        for at in range(width):
+            value = values[at * len(values) // width] if values else None
+            eighths = None if value is None or not top else round(value / top * height * 8)
+            if eighths is None:
+                line.append("·" if row == 0 else " ", QUIET)
+            else:
+                least = 1 if row == 0 else 0
+                line.append(BLOCKS[min(8, max(least, eighths - row * 8))], _METER)
+        lines.append(line)
+    return lines
 
 
 def core_meters(shares: Sequence[float | None], width: int, most_rows: int) -> Text | None:
@@ -183,6 +218,33 @@ def core_strip(shares: Sequence[float | None], width: int) -> Text:
             level = min(8, max(1, round(share * 8)))
             text.append(BLOCKS[level], _METER_HIGH if share > 0.9 else _METER)
     return text
+
+
+_STATES = {  # of the letters in /proc/PID/stat
+    "R": "running", "S": "sleeping", "D": "disk-sleep", "T": "stopped", "t": "traced",
+    "Z": "zombie", "X": "dead", "I": "idle",
+}  # fmt: skip
+_STATE_STYLES = {
+    "running": Style(color="#009E73"),
+    "disk-sleep": ALARM,
+    "zombie": ALARM,
+}
+
+
+def state(letter_or_word: str | None) -> Text:
+    """The state of a process in words."""
+    found = _STATES.get(letter_or_word or "", letter_or_word or figures.UNKNOWN)
+    return Text(clean(found, 12), _STATE_STYLES.get(found, Style.null()))
+
+
+def span(begin: float, share: float, width: int, name: str) -> Text:
+    """A bar from `begin` over `share` of the width, 0..1, in the colour of a share of time."""
+    left = min(width - 1, max(0, round(begin * width)))
+    cells = max(1, min(width - left, round(share * width)))
+    look = phases.LOOKS[name]
+    return Text.assemble(
+        " " * left, (look.letter * cells, _CELL[name]), " " * (width - left - cells)
+    )
 
 
 def table(

@@ -18,7 +18,8 @@ from ..profiler.report import Report
 from ..profiler.reports.content import settled
 from ..storage.reader import RunReader
 from . import samples
-from .model import Column, Pace, Snapshot
+from .details import DETAILS, Moment
+from .model import Column, Detail, Epoch, Pace, Request, Snapshot
 
 MINUTE_NS = 60 * 10**9
 RECENT_NS = 10 * MINUTE_NS  # the timeline of a live run
@@ -70,23 +71,35 @@ class RunFeed:
         self._judged_live = True
         self._judge_at = 0.0
         self._timeline: tuple[tuple[int, ...], tuple[Column, ...]] | None = None
+        self._details: dict[str, Detail] = {}
 
-    def snapshot(self, cursor_ns: int | None, columns: int) -> Snapshot:
-        """The run at `cursor_ns` (None: its newest moment), its timeline in up to `columns`."""
+    def close(self) -> None:
+        """Lets go of the run."""
+        self._reader.close()
+
+    def snapshot(self, request: Request) -> Snapshot:
+        """The run at the request's moment, with the details of its view."""
         now = self._now_ns()
         report, view = self._examined(now)
         live = self._reader.live
         started, ended = self._bounds(view, live, now)
-        cursor = ended if cursor_ns is None else min(max(cursor_ns, started), ended)
+        cursor = ended
+        if request.cursor_ns is not None:
+            cursor = min(max(request.cursor_ns, started), ended)
         how = view.division or division.Division(
             None, view.device, view.stacks, bool(view.loaders), None
         )
         pid = view.steady.steps[0].pid if view.steady.steps else self._any_pid()
-        timeline = self._columns(pid, how, (started, ended), columns, report)
+        timeline = self._columns(pid, how, (started, ended), request.columns, report)
+        pace = self._pace(pid, how, cursor, started)
+        if maker := DETAILS.get(request.view):
+            moment = Moment(self._reader, report, view, pid, started, cursor, timeline)
+            self._details[request.view] = maker(moment)
         return Snapshot(
             id=report.run.id, name=report.run.name, state=report.run.state, live=live,
             started_ns=started, ended_ns=ended, cursor_ns=cursor, report=report,
-            pace=self._pace(pid, how, cursor, started), columns=timeline,
+            pace=pace, columns=timeline, request=request, details=dict(self._details),
+            epoch=self._epoch(pid, view, cursor, pace),
             step_ceiling_ms=_ceiling(timeline),
             machine=samples.machine(self._reader, cursor),
             processes=samples.processes(self._reader, cursor),
@@ -130,6 +143,24 @@ class RunFeed:
         seconds = sums.duration_ns / 1e9
         samples_per_s = sums.samples / seconds if sums.samples else None
         return Pace(count / seconds, samples_per_s, p50, p95, _divided(sums, how))
+
+    def _epoch(self, pid: int, view: RunView, cursor: int, pace: Pace) -> Epoch | None:
+        """From the loader's length, else the epoch before; None when no epoch was seen to begin."""
+        starts = [s.t_ns for s in view.steps if s.first_of_epoch and s.t_ns <= cursor]
+        if not starts:
+            return None
+        counted = (
+            "SELECT sum(coalesce(micro_batches, 1)), count(*) FROM step "
+            "WHERE pid = ? AND t_ns >= ? AND t_ns < ?"
+        )
+        done, steps = self._reader.rows(counted, (pid, starts[-1], cursor))[0]
+        length = view.loader.length if view.loader else None
+        if not length and len(starts) > 1:
+            length = self._reader.rows(counted, (pid, starts[-2], starts[-1]))[0][0]
+        left = None
+        if length and done and pace.steps_per_s:
+            left = max(0.0, (length - done) * steps / done / pace.steps_per_s)
+        return Epoch(len(starts), int(done or 0), int(length) if length else None, left)
 
     def _columns(
         self, pid: int, how: division.Division, bounds: tuple[int, int], most: int, report: Report

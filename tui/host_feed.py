@@ -12,6 +12,7 @@ import psutil
 from ..profiler.collectors.nvml_fields import COLUMNS
 from ..profiler.collectors.nvml_sampling import Sampling
 from .model import Accelerator, HostSnapshot, Machine, Process
+from .samples import accelerator
 
 MOST_PROCESSES = 40
 _SAMPLE = ("t_ns", "device", *COLUMNS)
@@ -55,7 +56,8 @@ class HostFeed:
     def _accelerators(self) -> tuple[Accelerator, ...]:
         rows = [row for table, row in self._nvml.sample(time.time_ns()) if table == "device_sample"]
         names = {card.device: card.name for card in self._nvml.cards}
-        return tuple(_accelerator(dict(zip(_SAMPLE, row, strict=False)), names) for row in rows)
+        found = [dict(zip(_SAMPLE, row, strict=False)) for row in rows]
+        return tuple(accelerator({**row, "name": names.get(row["device"])}) for row in found)
 
     def close(self) -> None:
         """Lets go of the driver."""
@@ -73,20 +75,6 @@ class HostFeed:
             return None, None
         seconds = now[0] - before[0]
         return (now[1] - before[1]) / seconds, (now[2] - before[2]) / seconds
-
-
-def _accelerator(row: dict[str, Any], names: dict[int, str]) -> Accelerator:
-    return Accelerator(
-        index=row["device"],
-        name=names.get(row["device"]) or "",
-        busy=row["busy_share"],
-        memory_busy=row["memory_busy_share"],
-        memory_used_bytes=row["memory_used_bytes"],
-        memory_total_bytes=row["memory_total_bytes"],
-        power_w=row["power_w"],
-        power_limit_w=row["power_limit_w"],
-        temperature_c=row["temperature_c"],
-    )
 
 
 def _processes() -> tuple[Process, ...]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..profiler.diagnosis.capacity import Capacity
+from ..profiler.diagnosis.model import Loader, Workers
 from ..profiler.report import Finding, Report
+from ..profiler.series import OpPoint, Roof
 
 Shares = Mapping[str, float]
+Trend = tuple[float | None, ...]  # a value for each column of the timeline
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,15 @@ class Accelerator:
     power_w: float | None
     power_limit_w: float | None
     temperature_c: float | None
+    throttle: tuple[str, ...] | None = None  # what slows it down; None: not known
+    kind: str = "gpu"
+    sm: float | None = None
+    tensor: float | None = None
+    dram: float | None = None
+    sm_clock_hz: float | None = None
+    pcie_rx_bytes_per_s: float | None = None
+    pcie_tx_bytes_per_s: float | None = None
+    link: str | None = None  # "PCIe 5 x16"
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,18 @@ class Machine:
     memory_total_bytes: int | None = None
     read_bytes_per_s: float | None = None
     write_bytes_per_s: float | None = None
+    load_1m: float | None = None
+    psi_cpu: float | None = None  # share of time in which something waited for it
+    psi_io: float | None = None
+    psi_memory: float | None = None
+    shm_used_bytes: int | None = None
+    shm_total_bytes: int | None = None
+    net_rx_bytes_per_s: float | None = None
+    net_tx_bytes_per_s: float | None = None
+    quota_cores: float | None = None  # of the control group
+    throttled: float | None = None  # share of its periods
+    group_memory_bytes: int | None = None
+    group_memory_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +96,116 @@ class Process:
     write_bytes_per_s: float | None
     threads: int | None
     state: str | None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Where the run stands in an epoch, and when that ends at the pace of the last minute."""
+
+    number: int  # from 1
+    batches: int  # done of it
+    length: int | None  # batches; None: not known before its end
+    left_s: float | None
+
+    @property
+    def share(self) -> float | None:
+        return min(1.0, self.batches / self.length) if self.length else None
+
+
+@dataclass(frozen=True)
+class DeviceTrends:
+    """Readings of each device over the columns of the timeline."""
+
+    from_s: float
+    to_s: float
+    of: Mapping[int, Mapping[str, Trend]]  # device -> reading -> its means
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One step with its phases in the usual order; the time between phases is `rest`."""
+
+    step: int
+    at_s: float  # since the run's start
+    ms: float
+    phases: tuple[tuple[str, float | None], ...]  # name, ms; None: not observed
+    samples: int | None = None
+    micro_batches: int | None = None
+    captured: bool = False
+
+
+@dataclass(frozen=True)
+class StepsView:
+    """Steps one by one."""
+
+    recent: tuple[StepRow, ...] = ()  # before the moment shown, the newest first
+    outliers: tuple[StepRow, ...] = ()  # the longest first
+    usual_ms: float | None = None
+    usual: Mapping[str, float | None] = field(default_factory=dict)  # medians by phase, ms
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What a loader worker did in the last minute; -1 is the training process itself."""
+
+    number: int
+    pid: int
+    batches: int
+    fetch_ms: float | None
+    slowest_ms: float | None
+    collate_ms: float | None
+    cpu_share: float | None  # of the time it took to make batches
+    busy_share: float | None  # of the minute it was making batches
+
+
+@dataclass(frozen=True)
+class InputView:
+    """How batches are made, and how training waits for them."""
+
+    loaders: tuple[Loader, ...] = ()
+    chosen: Loader | None = None  # the one that feeds training
+    made: Workers | None = None
+    room: Capacity | None = None
+    workers: tuple[Worker, ...] = ()
+    steps: int = 0  # of the last minute, whose wait is known
+    waited: int = 0  # of them, those that found no batch ready
+    wait_p50_ms: float | None = None
+    wait_p95_ms: float | None = None
+    waits: Trend = ()  # share of input over the columns of the timeline
+
+
+@dataclass(frozen=True)
+class RoofView:
+    """The captured operators under the machine's ceilings."""
+
+    ops: tuple[OpPoint, ...] = ()
+    roof: Roof | None = None
+
+
+@dataclass(frozen=True)
+class LogLine:
+    at_s: float | None  # since the run's start
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class LogView:
+    """What happened, what could not be read, and accelprof's own messages."""
+
+    lines: tuple[LogLine, ...] = ()
+
+
+Detail = DeviceTrends | StepsView | InputView | RoofView | LogView
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a screen wants to see."""
+
+    cursor_ns: int | None = None  # None: the newest moment
+    columns: int = 100  # of the timeline, at most
+    view: str = "overview"
 
 
 @dataclass(frozen=True)
@@ -91,7 +226,10 @@ class Snapshot:
     machine: Machine = field(default_factory=Machine)
     processes: tuple[Process, ...] = ()
     bottleneck_now: str | None = None  # of the window that holds the cursor
+    request: Request = Request()  # what it answers
     problem: str | None = None  # why nothing newer can be read
+    epoch: Epoch | None = None
+    details: Mapping[str, Detail] = field(default_factory=dict)  # by the view that shows them
 
     @property
     def elapsed_s(self) -> float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from ..profiler.collectors import nvml_fields
+from ..profiler.diagnosis.sources import THROTTLE_BITS
 from ..storage.reader import RunReader
 from .model import Accelerator, Machine, Process
 
@@ -19,32 +22,67 @@ def last_ns(reader: RunReader) -> int | None:
     return max(found, default=None)
 
 
+_HOST = (  # fields of Machine after `cores`, in its order
+    "cpu_share", "iowait_share", "memory_used_bytes", "memory_total_bytes",
+    "disk_read_bytes_per_s", "disk_write_bytes_per_s", "load_1m", "psi_cpu_share",
+    "psi_io_share", "psi_memory_share", "shm_used_bytes", "shm_total_bytes",
+    "net_rx_bytes_per_s", "net_tx_bytes_per_s", "cgroup_cpu_quota_cores",
+    "cgroup_throttled_share", "cgroup_memory_bytes", "cgroup_memory_limit_bytes",
+)  # fmt: skip
+_DEVICE = (
+    "busy_share", "memory_busy_share", "memory_used_bytes", "memory_total_bytes", "power_w",
+    "power_limit_w", "temperature_c", "throttle_bits", "sm_share", "tensor_share", "dram_share",
+    "sm_clock_hz", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "pcie_generation", "pcie_width",
+)  # fmt: skip
+
+
 def machine(reader: RunReader, cursor_ns: int) -> Machine:
     """Host and accelerators."""
     rows = reader.rows(
-        "SELECT cpu_core_share, cpu_share, iowait_share, memory_used_bytes, memory_total_bytes, "
-        "disk_read_bytes_per_s, disk_write_bytes_per_s FROM host_sample "
+        f"SELECT cpu_core_share, {', '.join(_HOST)} FROM host_sample "
         "WHERE t_ns BETWEEN ? AND ? ORDER BY t_ns DESC LIMIT 1",
         (cursor_ns - STALE_NS, cursor_ns),
     )
     accelerators = _accelerators(reader, cursor_ns)
     if not rows:
         return Machine(accelerators=accelerators)
-    cores, cpu, iowait, used, total, read, write = rows[0]
-    return Machine(accelerators, tuple(cores or ()), cpu, iowait, used, total, read, write)
+    cores, *rest = rows[0]
+    return Machine(accelerators, tuple(cores or ()), *rest)
 
 
 def _accelerators(reader: RunReader, cursor_ns: int) -> tuple[Accelerator, ...]:
-    rows = reader.rows(
-        "SELECT d.device, d.name, s.* EXCLUDE (device) FROM device d LEFT JOIN ("
-        "  SELECT device, arg_max(busy_share, t_ns), arg_max(memory_busy_share, t_ns), "
-        "  arg_max(memory_used_bytes, t_ns), max(memory_total_bytes), arg_max(power_w, t_ns), "
-        "  arg_max(power_limit_w, t_ns), arg_max(temperature_c, t_ns) "
-        "  FROM device_sample WHERE t_ns BETWEEN ? AND ? GROUP BY device"
+    newest = ", ".join(f"arg_max({name}, t_ns) AS {name}" for name in _DEVICE)
+    rows = reader.dicts(
+        "SELECT d.device, d.name, d.kind, s.* EXCLUDE (device) FROM device d LEFT JOIN ("
+        f"  SELECT device, {newest} FROM device_sample WHERE t_ns BETWEEN ? AND ? GROUP BY device"
         ") s ON s.device = d.device WHERE d.kind IN ('gpu', 'tpu') ORDER BY d.device",
         (cursor_ns - STALE_NS, cursor_ns),
     )
-    return tuple(Accelerator(row[0], row[1] or "", *row[2:]) for row in rows)
+    return tuple(accelerator(row) for row in rows)
+
+
+def accelerator(row: Mapping[str, Any]) -> Accelerator:
+    """From the columns of device_sample with `device`, `name` and, where known, `kind`."""
+    generation, width = row["pcie_generation"], row["pcie_width"]
+    return Accelerator(
+        index=row["device"], name=row["name"] or "", busy=row["busy_share"],
+        memory_busy=row["memory_busy_share"], memory_used_bytes=row["memory_used_bytes"],
+        memory_total_bytes=row["memory_total_bytes"], power_w=row["power_w"],
+        power_limit_w=row["power_limit_w"], temperature_c=row["temperature_c"],
+        throttle=_slowed_by(row["throttle_bits"]), kind=row.get("kind") or "gpu",
+        sm=row["sm_share"], tensor=row["tensor_share"], dram=row["dram_share"],
+        sm_clock_hz=row["sm_clock_hz"], pcie_rx_bytes_per_s=row["pcie_rx_bytes_per_s"],
+        pcie_tx_bytes_per_s=row["pcie_tx_bytes_per_s"],
+        link=f"PCIe {generation} x{width}" if generation and width else None,
+    )  # fmt: skip
+
+
+def _slowed_by(bits: int | None) -> tuple[str, ...] | None:
+    """The reasons that the diagnosis counts as throttling."""
+    if bits is None:
+        return None
+    return tuple(name for bit, name in nvml_fields.THROTTLE_BITS.items()
+                 if bit & bits & THROTTLE_BITS)  # fmt: skip
 
 
 def processes(reader: RunReader, cursor_ns: int) -> tuple[Process, ...]:

@@ -35,7 +35,7 @@ def read(reader: RunReader, view: RunView) -> Series:
     how = view.division or division.Division(
         None, view.device, view.stacks, bool(view.loaders), None
     )
-    ops, roof = _operators(reader, view)
+    ops, roof = operators(reader, view)
     use, memory, limits, power = _samples(reader, view, started, width)
     return Series(
         length_s=(ended - started) / 1e9,
@@ -184,7 +184,8 @@ def _known(lines: Sequence[Line]) -> tuple[Line, ...]:
 # -- operators ---------------------------------------------------------------------------------
 
 
-def _operators(reader: RunReader, view: RunView) -> tuple[tuple[OpPoint, ...], Roof | None]:
+def operators(reader: RunReader, view: RunView) -> tuple[tuple[OpPoint, ...], Roof | None]:
+    """The captured operators that most time goes into, and this machine's ceilings."""
     ceilings = view.ceilings
     if ceilings is None:
         return (), None

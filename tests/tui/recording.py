@@ -8,6 +8,8 @@ import random
 from pathlib import Path
 from typing import Any
 
+import everything
+
 from accelprof.hooks import wire
 from accelprof.storage.writer import RunWriter
 
@@ -20,9 +22,12 @@ RUN_ID = "20260112-101640-resnet-ab12"
 
 def record(
     folder: Path, *, steps: int = 600, state: str = "finished", gpu: bool = False,
-    run_id: str = RUN_ID, name: str = "resnet",
+    run_id: str = RUN_ID, name: str = "resnet", full: bool = False,
 ) -> int:  # fmt: skip
-    """A training run, input-bound but for a stretch in its middle. Returns its length in ns."""
+    """A training run, input-bound but for a stretch in its middle. Returns its length in ns.
+
+    `full`: with two ranks, four accelerators, captured operators, stacks and events.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     writer = RunWriter(folder / "run.duckdb")
     chance = random.Random(7)
@@ -32,9 +37,12 @@ def record(
     writer.append("process", _processes(name))
     writer.append("process_sample", _process_samples(length, chance))
     writer.append("host_sample", _host_samples(length, chance))
-    writer.append("device", [_device(gpu)])
-    if gpu:
+    if not full:
+        writer.append("device", [_device(gpu)])
+    if gpu and not full:
         writer.append("device_sample", _device_samples(length, chance))
+    if full:
+        everything.add(writer, rows, length)
     writer.append("gap", [{"t_ns": START_NS, "source": "nvml", "metric": "library",
                            "reason": "libnvidia-ml.so.1 is not on this machine"}])  # fmt: skip
     writer.update_run(

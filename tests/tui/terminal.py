@@ -12,7 +12,7 @@ from pathlib import Path
 import pexpect
 import pyte
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Terminal:

@@ -13,6 +13,7 @@ import recording
 
 from accelprof.storage.reader import RunReader, open_run
 from accelprof.tui.feed import RunFeed
+from accelprof.tui.model import Request
 
 SECOND = 10**9
 
@@ -31,7 +32,7 @@ def reader(folder: Path) -> Iterator[RunReader]:
 
 
 def test_a_finished_run_at_its_end(reader: RunReader) -> None:
-    seen = RunFeed(reader).snapshot(None, 100)
+    seen = RunFeed(reader).snapshot(Request(None, 100))
     assert (seen.name, seen.state, seen.live) == ("resnet", "finished", False)
     assert seen.cursor_ns == seen.ended_ns
     assert seen.report.verdict.bottleneck == "input-bound"
@@ -43,7 +44,7 @@ def test_a_finished_run_at_its_end(reader: RunReader) -> None:
 
 
 def test_the_timeline_covers_the_run(reader: RunReader) -> None:
-    seen = RunFeed(reader).snapshot(None, 90)
+    seen = RunFeed(reader).snapshot(Request(None, 90))
     columns = seen.columns
     assert 80 <= len(columns) <= 90
     assert columns[0].from_ns == seen.started_ns
@@ -59,30 +60,30 @@ def test_the_timeline_covers_the_run(reader: RunReader) -> None:
 def test_few_columns_for_slow_steps(tmp_path: Path) -> None:
     recording.record(tmp_path, steps=30)
     with open_run(tmp_path) as reader:
-        seen = RunFeed(reader).snapshot(None, 200)
+        seen = RunFeed(reader).snapshot(Request(None, 200))
         width = seen.columns[0].to_ns - seen.columns[0].from_ns
         assert width >= 2e6 * (seen.report.time.step_ms.p50 or 0)
 
 
 def test_a_cursor_within_the_run(reader: RunReader) -> None:
     feed = RunFeed(reader)
-    whole = feed.snapshot(None, 100)
-    early = feed.snapshot(whole.started_ns + 10 * SECOND, 100)
+    whole = feed.snapshot(Request(None, 100))
+    early = feed.snapshot(Request(whole.started_ns + 10 * SECOND, 100))
     assert early.elapsed_s == pytest.approx(10)
     assert early.columns is whole.columns  # the picture stays, the cursor moves
     assert early.report is whole.report
     # The middle of the run is not input-bound
-    middle = feed.snapshot((whole.started_ns + whole.ended_ns) // 2, 100)
+    middle = feed.snapshot(Request((whole.started_ns + whole.ended_ns) // 2, 100))
     assert middle.bottleneck_now != "input-bound"
-    assert feed.snapshot(0, 100).cursor_ns == whole.started_ns
-    assert feed.snapshot(whole.ended_ns + SECOND, 100).cursor_ns == whole.ended_ns
-    assert feed.snapshot(whole.started_ns, 100).pace.steps_per_s is None
+    assert feed.snapshot(Request(0, 100)).cursor_ns == whole.started_ns
+    assert feed.snapshot(Request(whole.ended_ns + SECOND, 100)).cursor_ns == whole.ended_ns
+    assert feed.snapshot(Request(whole.started_ns, 100)).pace.steps_per_s is None
 
 
 def test_an_empty_run(tmp_path: Path) -> None:
     recording.record(tmp_path, steps=0)
     with open_run(tmp_path) as reader:
-        seen = RunFeed(reader).snapshot(None, 100)
+        seen = RunFeed(reader).snapshot(Request(None, 100))
         assert seen.report.verdict.bottleneck == "inconclusive"
         assert seen.pace.shares == {}
         assert seen.step_ceiling_ms is None
@@ -91,7 +92,7 @@ def test_an_empty_run(tmp_path: Path) -> None:
 def test_a_run_whose_recorder_died(tmp_path: Path) -> None:
     length = recording.record(tmp_path, state="running")
     with open_run(tmp_path) as reader:
-        seen = RunFeed(reader).snapshot(None, 100)
+        seen = RunFeed(reader).snapshot(Request(None, 100))
     assert seen.state == "lost"
     assert seen.length_s == pytest.approx(length / SECOND, abs=2)
 
@@ -99,7 +100,7 @@ def test_a_run_whose_recorder_died(tmp_path: Path) -> None:
 def test_a_gpu(tmp_path: Path) -> None:
     recording.record(tmp_path, steps=50, gpu=True)
     with open_run(tmp_path) as reader:
-        (card,) = RunFeed(reader).snapshot(None, 100).machine.accelerators
+        (card,) = RunFeed(reader).snapshot(Request(None, 100)).machine.accelerators
     assert card.name == "NVIDIA H100 80GB HBM3"
     assert card.memory_total_bytes == 80 << 30
     assert 0.2 < (card.busy or 0) < 0.5
@@ -134,20 +135,20 @@ def test_a_live_run_goes_on_and_ends(live: tuple[Path, subprocess.Popen[str]]) -
     clock = [0.0]
     with open_run(folder) as reader:
         feed = RunFeed(reader, monotonic=lambda: clock[0])
-        first = feed.snapshot(None, 100)
+        first = feed.snapshot(Request(None, 100))
         assert first.live
         assert first.state == "running"
         process.stdin.write("step\n")
         process.stdin.flush()
         process.stdout.readline()
         clock[0] += 1
-        assert feed.snapshot(None, 100).report is first.report  # too soon to judge again
+        assert feed.snapshot(Request(None, 100)).report is first.report  # too soon to judge again
         clock[0] += 100
-        again = feed.snapshot(None, 100)
+        again = feed.snapshot(Request(None, 100))
         assert again.report.time.steps_total == first.report.time.steps_total + 1
         process.stdin.write("end\n")
         process.stdin.flush()
         assert process.wait(20) == 0
-        feed.snapshot(None, 100)  # notices that the agent is gone, and opens the file
-        ended = feed.snapshot(None, 100)
+        feed.snapshot(Request(None, 100))  # notices that the agent is gone, and opens the file
+        ended = feed.snapshot(Request(None, 100))
         assert (ended.live, ended.state) == (False, "finished")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -15,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 import cases
 import recording
 import textual
+from pytest_textual_snapshot import SVGImageExtension
+from syrupy.assertion import SnapshotAssertion
 from textual.pilot import Pilot
 
 from accelprof.profiler.diagnosis import examine
@@ -28,6 +31,11 @@ from accelprof.tui.model import RunChoice
 from accelprof.tui.screens.host import HostScreen
 from accelprof.tui.screens.picker import PickerScreen
 from accelprof.tui.screens.run import RunScreen
+from accelprof.tui.views import VIEWS
+from accelprof.tui.views.devices import DeviceCharts
+from accelprof.tui.widgets.nav import Nav
+from accelprof.tui.widgets.rows import Rows
+from accelprof.tui.widgets.timeline import Timeline
 
 # Textual draws its own parts a little differently from version to version
 same_textual = pytest.mark.skipif(
@@ -54,15 +62,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     path = tmp_path_factory.mktemp("runs")
     recording.record(path / "cpu")
     recording.record(path / "gpu", gpu=True)
-    return {"cpu": path / "cpu", "gpu": path / "gpu"}
+    recording.record(path / "full", full=True)
+    return {name: path / name for name in ("cpu", "gpu", "full")}
+
+
+JUDGED: dict[Path, tuple[Report, RunView]] = {}
 
 
 def judged(reader: RunReader, *, now_ns: int | None) -> tuple[Report, RunView]:
     """The words of a fixed report, so that the pictures do not change with the diagnosis."""
-    report, view = examine(reader, now_ns=now_ns)
-    fixed = cases.input_bound()
-    fixed.run = report.run
-    return fixed, view
+    if reader.folder not in JUDGED:
+        report, view = examine(reader, now_ns=now_ns)
+        fixed = cases.input_bound()
+        fixed.run, fixed.ranks, fixed.hotspots = report.run, report.ranks, report.hotspots
+        JUDGED[reader.folder] = fixed, view
+    report, view = JUDGED[reader.folder]
+    return copy.deepcopy(report), view
 
 
 @pytest.fixture
@@ -78,9 +93,22 @@ async def shown(pilot: Pilot[None]) -> RunScreen:
         await pilot.pause(0.01)
         screen = pilot.app.screen
         if isinstance(screen, RunScreen) and screen.snapshot is not None:
-            await pilot.pause(0.1)
+            await pilot.pause()
             return screen
     raise AssertionError("no snapshot came")
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Waits until what was asked of the feed is shown."""
+    screen = pilot.app.screen
+    await pilot.pause()
+    if isinstance(screen, RunScreen):
+        for _ in range(500):
+            seen = screen.snapshot
+            if seen is not None and screen.asked == seen.request:
+                break
+            await pilot.pause(0.01)
+        await pilot.pause()
 
 
 def after(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
@@ -90,7 +118,7 @@ def after(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
         await shown(pilot)
         for key in keys:
             await pilot.press(key)
-            await pilot.pause(0.15)
+            await settled(pilot)
 
     return press
 
@@ -103,14 +131,98 @@ def after(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
         ("gpu", (200, 60), ("home", "right", "right")),
         ("gpu", (120, 40), ("t",)),
         ("cpu", (80, 24), ("question_mark",)),
+        ("cpu", (80, 24), ("3", "o", "down")),
     ],
-    ids=["small", "large", "light", "help"],
+    ids=["small", "large", "light", "help", "newest-steps"],
 )
 def test_picture(
     snap_compare: Callable[..., bool], app: Callable[[str], TopApp], name: str,
     size: tuple[int, int], keys: Sequence[str],
 ) -> None:  # fmt: skip
     assert snap_compare(app(name), terminal_size=size, run_before=after(*keys))
+
+
+SIZES = {"small": (80, 24), "middle": (120, 40), "large": (250, 70)}
+
+
+@same_textual
+@pytest.mark.parametrize("size", SIZES)
+@in_loop
+async def test_views(app: Callable[[str], TopApp], snapshot: SnapshotAssertion, size: str) -> None:
+    """One app for all views of a size: to start one costs more than to draw one."""
+    pictures = snapshot.use_extension(SVGImageExtension)
+    top = app("full")
+    different = []
+    async with top.run_test(size=SIZES[size]) as pilot:
+        await shown(pilot)
+        for at, view in enumerate(VIEWS, 1):
+            await pilot.press(str(at))
+            await settled(pilot)
+            if pictures(name=f"{view.NAME}-{size}") != top.export_screenshot():
+                different.append(view.NAME)
+    assert not different, "differ from their pictures (pytest --snapshot-update, and look at them)"
+
+
+@in_loop
+async def test_why_and_copy(app: Callable[[str], TopApp]) -> None:
+    top = app("full")
+    async with top.run_test(size=(100, 30)) as pilot:
+        screen = await shown(pilot)
+        await pilot.press("8", "c")
+        assert top.clipboard.startswith("**too-few-workers** (critical, up to 3.4x): One loader")
+        assert "1. `DataLoader(num_workers=4)` at `train.py:31`: four workers" in top.clipboard
+        await pilot.press("enter")
+        assert screen.shown.NAME == "input"
+        await pilot.press("tab")
+        assert screen.shown.NAME == "roofline"
+
+
+@in_loop
+async def test_the_mouse(app: Callable[[str], TopApp]) -> None:
+    top = app("full")
+    async with top.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot)
+        await pilot.click(Timeline, offset=(60, 3))
+        await settled(pilot)
+        assert screen.snapshot is not None
+        assert 35 < screen.snapshot.elapsed_s < 60
+        await pilot.click(Nav, offset=(16, 0))
+        assert screen.shown.NAME == "devices"
+        await settled(pilot)
+        await pilot.click("#device-rows", offset=(5, 4))
+        assert screen.query_one("#device-rows", Rows).chosen == 2
+        assert screen.query_one(DeviceCharts).border_title == "gpu 2 over time"
+
+
+@in_loop
+async def test_a_picture_of_the_screen(
+    app: Callable[[str], TopApp], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    top = app("cpu")
+    async with top.run_test(size=(80, 24)) as pilot:
+        await shown(pilot)
+        await pilot.press("S")
+        await pilot.pause()
+    (picture,) = tmp_path.glob("accelprof-overview-*.svg")
+    text = picture.read_text()
+    assert "INPUT-BOUND" in text
+    assert "url(" not in text.replace("url(#", "")
+
+
+@in_loop
+async def test_the_palette_goes_to_a_view(app: Callable[[str], TopApp]) -> None:
+    top = app("cpu")
+    async with top.run_test(size=(80, 24)) as pilot:
+        screen = await shown(pilot)
+        await pilot.press("ctrl+p", *"view: host")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await pilot.pause()
+        if top.screen is not screen:
+            await pilot.press("enter")
+            await pilot.pause()
+        assert screen.shown.NAME == "host"
 
 
 @in_loop
@@ -122,7 +234,7 @@ async def test_text_of_the_job_is_only_text(app: Callable[[str], TopApp]) -> Non
         report = screen.snapshot.report
         report.verdict = Verdict("input-bound", "low", HOSTILE, HOSTILE, [], None, [HOSTILE])
         report.findings = [Finding("x", "warning", HOSTILE, [], [HOSTILE])]
-        screen._show(failed(screen.snapshot, HOSTILE))
+        screen.show(failed(screen.snapshot, HOSTILE))
         await pilot.pause()
         picture = top.export_screenshot()
     assert "\x1b" not in picture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import recording
-from terminal import Terminal
+from terminal import WAIT_S, Terminal
 
 LEFT, RIGHT, HOME, END = "\x1b[D", "\x1b[C", "\x1b[H", "\x1b[F"
 
@@ -43,7 +43,7 @@ def test_panels(home: Path, run: str, columns: int, rows: int, lists: list[str])
     at = [shown.index(f"─{title}") for title in [*PANELS, *lists]]
     assert columns > 130 or at == sorted(at)
     for name in set(LISTS) - set(lists):
-        assert name not in shown
+        assert f"─{name}" not in shown
     first, last = terminal.lines[0], terminal.lines[-1]
     assert first.split()[:3] == [run, "■", "finished"]
     assert "q quit" in last
@@ -68,6 +68,12 @@ def test_keys(home: Path) -> None:
     terminal.until(lambda text: "▶ 2x" in text)
     terminal.press(END)
     terminal.until(lambda text: " of 1:" not in text)
+    for key, title in enumerate(("outliers", "loader and queue", "roofline", "ranks", "host"), 3):
+        terminal.press(str(key))
+        terminal.until(lambda text, title=title: f"─{title}" in text)
+    terminal.press("8c")
+    terminal.until(lambda text: "copied too-few-workers" in text)
+    assert b"\x1b]52;c;Kip0b28tZmV3" in terminal.raw  # "**too-few"
     terminal.press("?")
     terminal.until(lambda text: "quit; the job goes on" in text)
     terminal.press("?")
@@ -127,7 +133,7 @@ class Tmux:
         return done.stdout
 
     def until(self, text: str) -> str:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             shown = self("capture-pane", "-p")
             if text in shown:
@@ -153,6 +159,14 @@ def test_in_tmux(tmux: Tmux) -> None:
     assert "what to change" in shown
     tmux("send-keys", "Home")
     tmux.until("0:00 of 1:")
+    tmux("send-keys", "8")
+    tmux.until("enter shows it under input")
+    tmux("send-keys", "c")
+    tmux.until("copied too-few-workers")
+    deadline = time.monotonic() + WAIT_S
+    while not tmux("list-buffers") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert tmux("show-buffer").startswith("**too-few-workers** (critical")
     tmux("send-keys", "q")
     shown = tmux.until("before")
     tmux("send-keys", "echo status=$?", "Enter")

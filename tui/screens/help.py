@@ -15,13 +15,17 @@ from ...profiler.reports import phases
 from .. import draw
 
 _KEYS = (
+    ("1 to 9", "a view; tab and shift+tab go to the next one"),
+    ("↑ ↓ j k", "choose a line (g G: first, last; page up, page down)"),
     ("space", "play a replay, or pause it"),
     ("← →", "move the cursor (with shift: ten times as far)"),
     ("home end", "to the start; to the newest moment"),
-    ("p", "next panel, where there is room for one only"),
-    ("t", "light or dark"),
-    ("?", "this help"),
-    ("escape", "back"),
+    ("p", "overview: next panel, where there is room for one only"),
+    ("o", "steps: the longest ones, or the newest"),
+    ("enter c", "findings: show me why; copy as Markdown"),
+    ("ctrl+p", "all commands by name"),
+    ("t S", "light or dark; save the screen as SVG"),
+    ("? escape", "this help; back"),
     ("q", "quit; the job goes on"),
 )
 

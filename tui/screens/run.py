@@ -1,42 +1,48 @@
-"""The screen of one run, live or replayed."""
+"""The screen of one run, live or replayed: a header, the line of views, the view that is shown."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer
+from textual.widgets import ContentSwitcher, Footer
 
-from ...storage.reader import BadRunFile, QueryError, RunReader
-from ..feed import RunFeed, failed
-from ..model import Snapshot
+from ...storage.reader import BadRunFile, QueryError
+from ..feed import failed
+from ..model import Request, Snapshot
 from ..poller import Poller
-from ..widgets.devices import DevicesPanel
-from ..widgets.findings import FindingsPanel
+from ..replay import Replay
+from ..views import VIEWS, View
+from ..views.findings import FindingsView
+from ..views.overview import OverviewView
 from ..widgets.header import RunHeader
-from ..widgets.panel import Panel
-from ..widgets.processes import ProcessesPanel
-from ..widgets.shares import SharesPanel
-from ..widgets.steps import StepChart
+from ..widgets.nav import Nav
 from ..widgets.timeline import Timeline
-from ..widgets.verdict import VerdictPanel
 
 TICK_S = 0.2
 POLL_TICKS = 5  # a live run is read once a second
-PLAY_S = 60.0  # a replay takes about a minute, and never less than real time
-SEEKS = 60  # presses of a key from one end to the other
-_PANELS = ("-findings", "-processes", "-devices")
-Request = tuple[int | None, int]
+FIRST = OverviewView.NAME
+
+
+class Feed(Protocol):
+    """As `RunFeed`: called on the poller's thread."""
+
+    def snapshot(self, request: Request) -> Snapshot: ...
+
+    def close(self) -> None: ...
 
 
 class RunScreen(Screen[None]):
-    """Draws snapshots that its poller makes; holds only the cursor."""
+    """Draws snapshots that its poller makes; holds only the cursor and which view is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(at), f"view('{view.NAME}')", show=False)
+          for at, view in enumerate(VIEWS, 1)),
+        Binding("tab", "next(1)", "view", key_display="1-9", priority=True),
+        Binding("shift+tab", "next(-1)", show=False, priority=True),
         # With priority: a focused list would take the arrows for itself
         Binding("space", "play", "play", priority=True),
         Binding("left", "seek(-1)", "seek", key_display="← →", priority=True),
@@ -46,7 +52,7 @@ class RunScreen(Screen[None]):
         Binding("home", "start", show=False, priority=True),
         Binding("end", "end", show=False, priority=True),
         Binding("p", "panel", "panel"),
-    ]
+    ]  # fmt: skip
 
     class Ready(Message):
         """A snapshot came from the poller."""
@@ -62,34 +68,27 @@ class RunScreen(Screen[None]):
             super().__init__()
             self.problem = problem
 
-    def __init__(self, reader: RunReader, feed: RunFeed | None = None) -> None:
+    def __init__(self, feed: Feed) -> None:
         super().__init__()
         self.snapshot: Snapshot | None = None
-        self._reader = reader
-        self._feed = feed or RunFeed(reader)
+        self.replay = Replay()
+        self.asked: Request | None = None  # of the poller, the last time
+        self._feed = feed
         self._poller: Poller[Request, Snapshot | str] | None = None
-        self._cursor_ns: int | None = None  # None: the newest moment
-        self._playing = False
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
         yield RunHeader()
-        with Horizontal(id="body"):
-            with Vertical(id="left"):
-                yield VerdictPanel()
-                yield SharesPanel()
-                yield Timeline()
-                yield StepChart()
-            with Vertical(id="right"):
-                yield DevicesPanel()
-                yield ProcessesPanel()
-                yield FindingsPanel()
+        yield Nav([(str(at), view.NAME) for at, view in enumerate(VIEWS, 1)])
+        with ContentSwitcher(initial=FIRST, id="views"):
+            for view in VIEWS:
+                yield view()
         yield Footer()
 
     def on_mount(self) -> None:
-        self.add_class(_PANELS[0])
-        self.query_one(FindingsPanel).focus()
-        self._poller = Poller(self._make, self._deliver, self._reader.close)
+        self.query_one(Nav).current = FIRST
+        self.shown.start()
+        self._poller = Poller(self._make, self._deliver, self._feed.close)
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._request)
 
@@ -97,11 +96,49 @@ class RunScreen(Screen[None]):
         if self._poller is not None:
             self._poller.close()
 
+    # -- views -------------------------------------------------------------------------------
+
+    @property
+    def shown(self) -> View:
+        """The view in front."""
+        found = self.query_one(ContentSwitcher).visible_content
+        assert isinstance(found, View)
+        return found
+
+    def action_view(self, name: str) -> None:
+        """Brings a view to the front, with what is known of it so far."""
+        self.query_one(ContentSwitcher).current = name
+        self.query_one(Nav).current = name
+        if self.snapshot is not None:
+            self.shown.show(self.snapshot)
+        self.shown.start()
+        self.refresh_bindings()
+        self._request()
+
+    def action_next(self, by: int) -> None:
+        """The view beside."""
+        names = [view.NAME for view in VIEWS]
+        self.action_view(names[(names.index(self.shown.NAME) + by) % len(names)])
+
+    def action_panel(self) -> None:
+        """The next panel of a small overview."""
+        if isinstance(self.shown, OverviewView):
+            self.shown.next_panel()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """`p` is for the overview, and only where it has no room for all panels."""
+        if action == "panel":
+            return isinstance(self.shown, OverviewView) and not self.has_class("-wide", "-tall")
+        return True
+
+    def on_findings_view_why(self, message: FindingsView.Why) -> None:
+        self.action_view(message.view)
+
     # -- snapshots: made on the poller's thread, shown on this one -----------------------------
 
     def _make(self, request: Request) -> Snapshot | str:
         try:
-            return self._feed.snapshot(*request)
+            return self._feed.snapshot(request)
         except (BadRunFile, QueryError, OSError) as error:
             return str(error)
 
@@ -111,34 +148,27 @@ class RunScreen(Screen[None]):
     def _request(self) -> None:
         if self._poller is not None:
             width = self.query_one(Timeline).content_size.width or self.size.width
-            self._poller.request((self._cursor_ns, max(20, width)))
+            self.asked = Request(self.replay.at_ns, max(20, width), self.shown.NAME)
+            self._poller.request(self.asked)
 
     def on_run_screen_ready(self, message: Ready) -> None:
-        self._show(message.snapshot)
+        self.show(message.snapshot)
 
     def on_run_screen_failed(self, message: Failed) -> None:
         if self.snapshot is None:
             self.app.exit(message=message.problem)
         else:
-            self._show(failed(self.snapshot, message.problem))
+            self.show(failed(self.snapshot, message.problem))
 
-    def _show(self, snapshot: Snapshot) -> None:
+    def show(self, snapshot: Snapshot) -> None:
+        """Draws this from now on."""
         self.snapshot = snapshot
-        for panel in self.query("#left > *, #right > *"):
-            assert isinstance(panel, Panel | ProcessesPanel | FindingsPanel)
-            panel.show(snapshot)
+        self.shown.show(snapshot)
         self._show_header()
 
     def _show_header(self) -> None:
         if self.snapshot is not None:
-            self.query_one(RunHeader).show(self.snapshot, self._replay_text(self.snapshot))
-
-    def _replay_text(self, snapshot: Snapshot) -> str:
-        if self._playing:
-            return f"▶ {self._speed(snapshot):.0f}x"
-        if self._cursor_ns is not None:
-            return "paused"
-        return ""
+            self.query_one(RunHeader).show(self.snapshot, self.replay.text(self.snapshot))
 
     # -- the cursor ----------------------------------------------------------------------------
 
@@ -147,59 +177,40 @@ class RunScreen(Screen[None]):
 
     def _tick(self) -> None:
         self._ticks += 1
-        if self._playing and self.snapshot is not None:
-            self._move(int(TICK_S * self._speed(self.snapshot) * 1e9))
+        if self.replay.playing and self.snapshot is not None:
+            self.replay.tick(self.snapshot, TICK_S)
+            self._moved()
         elif self.snapshot is not None and self.snapshot.live and self._ticks % POLL_TICKS == 0:
             self._request()
 
-    def _speed(self, snapshot: Snapshot) -> float:
-        return max(1.0, snapshot.length_s / PLAY_S)
-
-    def _move(self, by_ns: int) -> None:
-        seen = self.snapshot
-        if seen is None:
-            return
-        at = seen.ended_ns if self._cursor_ns is None else self._cursor_ns
-        at = max(seen.started_ns, at + by_ns)
-        if at >= seen.ended_ns:
-            self._cursor_ns, self._playing = None, False
-        else:
-            self._cursor_ns = at
+    def _moved(self) -> None:
         self._show_header()
         self._request()
 
     def action_play(self) -> None:
-        """Plays from the cursor, from the start when it stands at the end; or pauses."""
-        if self.snapshot is None:
-            return
-        self._playing = not self._playing
-        if self._playing and self._cursor_ns is None:
-            self._cursor_ns = self.snapshot.started_ns
-        self._show_header()
-        self._request()
+        """Plays, or pauses."""
+        if self.snapshot is not None:
+            self.replay.toggle(self.snapshot)
+            self._moved()
 
     def action_seek(self, presses: int) -> None:
         """Moves the cursor by a part of the run."""
         if self.snapshot is not None:
-            length = self.snapshot.ended_ns - self.snapshot.started_ns
-            self._move(presses * max(1_000_000_000, length // SEEKS))
+            self.replay.seek(self.snapshot, presses)
+            self._moved()
 
     def action_start(self) -> None:
         """Moves the cursor to the start."""
         if self.snapshot is not None:
-            self._cursor_ns = self.snapshot.started_ns
-            self._move(0)
+            self.replay.go(self.snapshot, self.snapshot.started_ns)
+            self._moved()
 
     def action_end(self) -> None:
         """Moves the cursor to the newest moment."""
-        self._cursor_ns, self._playing = None, False
-        self._show_header()
-        self._request()
+        self.replay.end()
+        self._moved()
 
-    def action_panel(self) -> None:
-        """Shows the next of the panels that a small terminal has room for one of."""
-        at = next((at for at, name in enumerate(_PANELS) if self.has_class(name)), -1)
-        self.remove_class(*_PANELS)
-        shown = _PANELS[(at + 1) % len(_PANELS)]
-        self.add_class(shown)
-        self.query_one(ProcessesPanel if shown == "-processes" else FindingsPanel).focus()
+    def on_timeline_sought(self, message: Timeline.Sought) -> None:
+        if self.snapshot is not None:
+            self.replay.go(self.snapshot, message.at_ns)
+            self._moved()

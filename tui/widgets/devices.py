@@ -25,11 +25,11 @@ class DevicesPanel(Panel[Snapshot | HostSnapshot]):
         machine = snapshot.machine
         lines = [_accelerator(item, width) for item in machine.accelerators]
         lines.append(_host(machine, width))
-        lines += _cores(machine, width, 4 if self.screen.has_class("-tall") else 1)
+        lines += core_lines(machine, width, 4 if self.screen.has_class("-tall") else 1)
         return Text("\n", no_wrap=True).join(lines)
 
 
-def _cores(machine: Machine, width: int, most_rows: int) -> Iterator[Text]:
+def core_lines(machine: Machine, width: int, most_rows: int) -> Iterator[Text]:
     """A meter a core where there is room, else a cell a core."""
     room = max(8, width - _NAME)
     picture = draw.core_meters(machine.cores, room, most_rows)
@@ -41,10 +41,12 @@ def _cores(machine: Machine, width: int, most_rows: int) -> Iterator[Text]:
 
 
 def _accelerator(item: Accelerator, width: int) -> Text:
-    line = Text.assemble((f"gpu {item.index}".ljust(_NAME), draw.QUIET))
+    line = Text.assemble((f"{item.kind} {item.index}".ljust(_NAME), draw.QUIET))
     line.append_text(draw.meter(item.busy, 10))
     line.append(f" {figures.share(item.busy)}".ljust(8))
     parts = [_of(item.memory_used_bytes, item.memory_total_bytes)]
+    if item.throttle:
+        parts.append(f"slowed: {', '.join(item.throttle)}")
     if item.power_w is not None:
         limit = f" of {item.power_limit_w:.0f}" if item.power_limit_w else ""
         parts.append(f"{item.power_w:.0f}{limit} W")
@@ -54,6 +56,13 @@ def _accelerator(item: Accelerator, width: int) -> Text:
     line.append("  ".join(parts))
     line.truncate(width, overflow="ellipsis")
     return line
+
+
+def throttling(item: Accelerator) -> Text:
+    """What slows a device down, `no` when nothing does."""
+    if item.throttle is None:
+        return Text(figures.UNKNOWN)
+    return Text(", ".join(item.throttle), draw.ALARM) if item.throttle else Text("no", draw.QUIET)
 
 
 def _host(machine: Machine, width: int) -> Text:

@@ -14,7 +14,7 @@ from .. import draw
 from ..model import Snapshot
 from .panel import Panel
 
-_MARKS = {
+MARKS = {
     "critical": ("●", Style(color="#D55E00", bold=True)),
     "warning": ("▲", Style(color="#E69F00", bold=True)),
     "info": ("·", Style(bold=True)),
@@ -37,7 +37,7 @@ class FindingList(Panel[Snapshot]):
 
 
 def _finding(finding: Finding, width: int) -> list[Text]:
-    mark, style = _MARKS[finding.severity]
+    mark, style = MARKS[finding.severity]
     worth = content.worth(finding)
     title = clean(finding.title) + (f" ({worth})" if worth else "")
     lines = [

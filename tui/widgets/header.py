@@ -8,7 +8,7 @@ from textual.widget import Widget
 from ...profiler.reports import figures
 from ...profiler.reports.plain import clean, fit
 from ..draw import QUIET, STRONG
-from ..model import Snapshot
+from ..model import Epoch, Snapshot
 
 _MARKS = {
     "running": ("●", "bold #009E73"),
@@ -66,8 +66,20 @@ class RunHeader(Widget):
             found.append(figures.rate(pace.steps_per_s, "steps"))
         if pace.samples_per_s is not None:
             found.append(figures.rate(pace.samples_per_s, "samples"))
+        if seen.epoch is not None:
+            found.append(_epoch(seen.epoch, seen.live))
         if pace.p50_ms is not None:
             found.append(f"{figures.milliseconds(pace.p50_ms)} a step")
         if seen.report.time.steps_total:
             found.append(figures.count(seen.report.time.steps_total, "step"))
         return found
+
+
+def _epoch(epoch: Epoch, live: bool) -> str:
+    """`epoch 3 48 %, 0:19 left`; what is left is of the epoch: nobody tells how many there are."""
+    text = f"epoch {epoch.number}"
+    if epoch.share is not None:
+        text += f" {figures.share(epoch.share)}"
+    if live and epoch.left_s is not None:
+        text += f", {figures.clock(epoch.left_s)} left"
+    return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -13,15 +12,6 @@ from .. import draw
 from ..model import HostSnapshot, Process, Snapshot
 from .panel import Panel
 
-_WORDS = {  # of the letters in /proc/PID/stat
-    "R": "running", "S": "sleeping", "D": "disk-sleep", "T": "stopped", "t": "traced",
-    "Z": "zombie", "X": "dead", "I": "idle",
-}  # fmt: skip
-_STYLES = {
-    "running": Style(color="#009E73"),
-    "disk-sleep": Style(color="#D55E00", bold=True),
-    "zombie": Style(color="#D55E00", bold=True),
-}
 _HEAD = ("PID", "ROLE", "CPU", "", "STATE", "MEMORY", "READ", "WRITE", "THR", "COMMAND")
 _RIGHT = (0, 2, 5, 6, 7, 8)
 
@@ -42,13 +32,12 @@ class ProcessTable(Panel[Snapshot | HostSnapshot]):
 
 
 def _row(process: Process) -> tuple[str | Text, ...]:
-    state = clean(_WORDS.get(process.state or "", process.state or figures.UNKNOWN), 12)
     return (
         str(process.pid),
         process.role,
         figures.UNKNOWN if process.cpu_cores is None else f"{process.cpu_cores:.2f}",
         draw.meter(process.cpu_cores, 6),
-        Text.assemble((state, _STYLES.get(state, Style.null()))),
+        draw.state(process.state),
         figures.size(process.rss_bytes),
         figures.bandwidth(process.read_bytes_per_s),
         figures.bandwidth(process.write_bytes_per_s),

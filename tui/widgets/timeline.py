@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rich.text import Text
+from textual.events import Click
+from textual.message import Message
 
 from ...profiler.reports import figures
 from .. import draw
@@ -18,6 +20,21 @@ class Timeline(Panel[Snapshot]):
     """
 
     TITLE = "phases over time"
+
+    class Sought(Message):
+        """The user clicked at a moment."""
+
+        def __init__(self, at_ns: int) -> None:
+            super().__init__()
+            self.at_ns = at_ns
+
+    def on_click(self, event: Click) -> None:
+        inside = event.get_content_offset(self)
+        if inside is None or self.seen is None or not self.seen.columns:
+            return
+        start, end = self.seen.columns[0].from_ns, self.seen.columns[-1].to_ns
+        place = (inside.x + 0.5) / max(1, self.content_size.width)
+        self.post_message(self.Sought(int(start + (end - start) * place)))
 
     def title(self, snapshot: Snapshot) -> str:
         if not snapshot.columns:

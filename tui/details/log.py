@@ -1,0 +1,87 @@
+"""What happened in the run: its events, what could not be read, accelprof's own messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ...storage import library
+from ..model import LogLine, LogView
+from .moment import Moment
+
+MOST_EVENTS, MOST_BYTES = 500, 64 << 10
+
+
+def read(moment: Moment) -> LogView:
+    """All lines in the order of their time; those without one follow the line before."""
+    lines = [*_events(moment), *_gaps(moment), *_messages(moment)]
+    return LogView(tuple(sorted(lines, key=lambda line: line.at_s or 0.0)))
+
+
+def _events(moment: Moment) -> Iterator[LogLine]:
+    rows = moment.reader.rows(
+        "SELECT t_ns, kind, pid, rank, data FROM event WHERE t_ns <= ? ORDER BY t_ns DESC "
+        f"LIMIT {MOST_EVENTS}",
+        (moment.cursor_ns,),
+    )
+    for t_ns, kind, pid, rank, data in rows:
+        where = [f"pid {pid}"] if pid is not None else []
+        where += [f"rank {rank}"] if rank is not None else []
+        text = " ".join([*where, _flat(data)]).strip()
+        yield LogLine((t_ns - moment.started_ns) / 1e9, kind or "event", text)
+
+
+def _flat(data: Any) -> str:
+    """`{"state": "finished", "signal": null}` as `state finished`."""
+    try:
+        found = json.loads(data) if isinstance(data, str) else data
+    except ValueError:
+        return str(data)
+    if not isinstance(found, dict):
+        return "" if found is None else str(found)
+    return ", ".join(f"{key} {value}" for key, value in found.items() if value is not None)
+
+
+def _gaps(moment: Moment) -> Iterator[LogLine]:
+    rows = moment.reader.rows(
+        "SELECT min(t_ns), source, metric, reason FROM gap WHERE t_ns <= ? GROUP BY ALL "
+        f"ORDER BY 1 LIMIT {MOST_EVENTS}",
+        (moment.cursor_ns,),
+    )
+    for t_ns, source, metric, reason in rows:
+        name = ".".join(part for part in (source, metric) if part)
+        yield LogLine((t_ns - moment.started_ns) / 1e9, "missing", f"{name}: {reason}")
+
+
+def _messages(moment: Moment) -> Iterator[LogLine]:
+    """The end of log.txt. A line of a traceback has no time of its own."""
+    at = 0.0
+    for line in _tail(moment.reader.folder / library.LOG):
+        stamp, _, rest = line.partition(" ")
+        seconds = _seconds(stamp, moment.started_ns)
+        if seconds is None:
+            yield LogLine(at, "accelprof", line)
+            continue
+        at = seconds
+        if seconds * 1e9 <= moment.cursor_ns - moment.started_ns + 1e9:
+            yield LogLine(seconds, "accelprof", rest)
+
+
+def _tail(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - MOST_BYTES))
+            return file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def _seconds(stamp: str, started_ns: int) -> float | None:
+    try:
+        return max(0.0, datetime.fromisoformat(stamp).timestamp() - started_ns / 1e9)
+    except ValueError:
+        return None

@@ -1,0 +1,56 @@
+"""All of a run at a glance."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from ..model import Snapshot
+from ..widgets.devices import DevicesPanel
+from ..widgets.findings import FindingsPanel
+from ..widgets.panel import Panel
+from ..widgets.processes import ProcessesPanel
+from ..widgets.shares import SharesPanel
+from ..widgets.steps import StepChart
+from ..widgets.timeline import Timeline
+from ..widgets.verdict import VerdictPanel
+from .view import View
+
+_PANELS = ("-findings", "-processes", "-devices")
+
+
+class OverviewView(View):
+    """Verdict, phases over time, devices, workers, advice."""
+
+    NAME = "overview"
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="body"):
+            with Vertical(id="left"):
+                yield VerdictPanel()
+                yield SharesPanel()
+                yield Timeline()
+                yield StepChart()
+            with Vertical(id="right"):
+                yield DevicesPanel()
+                yield ProcessesPanel()
+                yield FindingsPanel()
+
+    def on_mount(self) -> None:
+        self.add_class(_PANELS[0])
+
+    def start(self) -> None:
+        chosen = ProcessesPanel if self.has_class(_PANELS[1]) else FindingsPanel
+        self.screen.set_focus(self.query_one(chosen), scroll_visible=False)
+
+    def show(self, snapshot: Snapshot) -> None:
+        for panel in self.query("#left > *, #right > *"):
+            assert isinstance(panel, Panel | ProcessesPanel | FindingsPanel)
+            panel.show(snapshot)
+
+    def next_panel(self) -> None:
+        """Shows the next of the panels that a small terminal has room for one of."""
+        at = next((at for at, name in enumerate(_PANELS) if self.has_class(name)), -1)
+        self.remove_class(*_PANELS)
+        self.add_class(_PANELS[(at + 1) % len(_PANELS)])
+        self.start()

@@ -1,0 +1,158 @@
+"""A table that scrolls, with a line that is chosen: drawn line by line, only what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from .. import draw
+
+_SPARE = 2  # cells between columns
+
+
+class Rows(ScrollView, can_focus=True):
+    """Aligned columns under a head that stays; the last column is cut at the edge."""
+
+    DEFAULT_CSS = """
+    Rows {
+        height: 1fr;
+        border-top: solid $primary-muted;
+        border-title-color: $text-accent;
+        border-title-style: bold;
+        border-subtitle-color: $text-muted;
+        scrollbar-size-vertical: 1;
+        padding: 0 1;
+    }
+    Rows:focus { border-top: solid $accent; }
+    Rows > .rows--chosen { background: $primary 30%; text-style: bold; }
+    Rows:focus > .rows--chosen { background: $primary 60%; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--chosen"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("pageup", "page(-1)", show=False),
+        Binding("pagedown", "page(1)", show=False),
+        Binding("g", "move(-100000)", show=False),
+        Binding("G", "move(100000)", show=False),
+    ]
+
+    class Chosen(Message):
+        """Another line was chosen."""
+
+        def __init__(self, rows: Rows, at: int) -> None:
+            super().__init__()
+            self.rows = rows
+            self.at = at
+
+        @property
+        def control(self) -> Rows:
+            return self.rows
+
+    def __init__(
+        self, head: Sequence[str], right: Sequence[int] = (), *, chooses: bool = True,
+        empty: str = "", id: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(id=id)
+        self._head = tuple(head)
+        self._right = frozenset(right)
+        self._chooses = chooses
+        self._empty = empty
+        self._rows: Sequence[Sequence[str | Text]] = ()
+        self._widths: list[int] = []
+        self.chosen = 0
+
+    def head(self, head: Sequence[str], right: Sequence[int]) -> None:
+        """Other columns from the next rows on."""
+        self._head, self._right = tuple(head), frozenset(right)
+
+    def show(self, rows: Sequence[Sequence[str | Text]], title: str | None = None) -> None:
+        """Draws these rows from now on; the chosen line keeps its number."""
+        if title is not None:
+            self.border_title = title
+        self._rows = rows
+        self._widths = [
+            max([len(name), *(_width(row[at]) for row in rows)])
+            for at, name in enumerate(self._head)
+        ]
+        self.chosen = max(0, min(self.chosen, len(rows) - 1))
+        self._fit()
+        self.refresh()
+
+    def choose(self, at: int) -> None:
+        """Chooses a line and tells so."""
+        at = max(0, min(at, len(self._rows) - 1))
+        if at == self.chosen or not self._chooses:
+            return
+        self.chosen = at
+        self.scroll_to_region(Region(0, at, 1, 2), animate=False, force=True)
+        self.refresh()
+        self.post_message(self.Chosen(self, at))
+
+    def action_move(self, by: int) -> None:
+        """The next line, or by so many lines; a table without a choice scrolls."""
+        if self._chooses:
+            self.choose(self.chosen + by)
+        else:
+            self.scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """A screenful."""
+        self.action_move(by * max(1, self.size.height - 2))
+
+    def on_click(self, event: Click) -> None:
+        inside = event.get_content_offset(self)
+        if inside is not None and inside.y > 0:
+            self.choose(inside.y - 1 + self.scroll_offset.y)
+
+    def on_resize(self, event: Resize) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+
+    # -- drawing -------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if y == 0:
+            line = self._line([Text(name, draw.QUIET) for name in self._head], width)
+            return self._strip(line, width, self.rich_style)
+        at = y - 1 + self.scroll_offset.y
+        if at >= len(self._rows):
+            blank = self._empty if not self._rows and y == 1 else ""
+            return self._strip(Text(blank, draw.QUIET), width, self.rich_style)
+        chosen = self._chooses and at == self.chosen
+        base = self.get_component_rich_style("rows--chosen") if chosen else self.rich_style
+        return self._strip(self._line(self._rows[at], width), width, base)
+
+    def _line(self, row: Sequence[str | Text], width: int) -> Text:
+        line = Text(no_wrap=True, end="")
+        for at, cell in enumerate(row):
+            last = at == len(row) - 1
+            pad = " " * (self._widths[at] - _width(cell)) if self._widths else ""
+            if at in self._right:
+                line.append(pad)
+            line.append_text(cell) if isinstance(cell, Text) else line.append(cell)
+            if not last:
+                line.append("" if at in self._right else pad)
+                line.append(" " * _SPARE)
+        line.truncate(max(0, width), overflow="ellipsis")
+        return line
+
+    def _strip(self, line: Text, width: int, base: Style) -> Strip:
+        strip = Strip(line.render(self.app.console), line.cell_len)
+        return strip.adjust_cell_length(width, base).apply_style(base)
+
+
+def _width(cell: str | Text) -> int:
+    return cell.cell_len if isinstance(cell, Text) else Text(cell).cell_len
