@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..profiler.collectors import nvml_fields
-from ..profiler.diagnosis.sources import THROTTLE_BITS
+from ..profiler.diagnosis.hardware import THROTTLES
 from ..storage.reader import RunReader
 from .model import Accelerator, Machine, Process
 
@@ -81,8 +80,7 @@ def _slowed_by(bits: int | None) -> tuple[str, ...] | None:
     """The reasons that the diagnosis counts as throttling."""
     if bits is None:
         return None
-    return tuple(name for bit, name in nvml_fields.THROTTLE_BITS.items()
-                 if bit & bits & THROTTLE_BITS)  # fmt: skip
+    return tuple(name for name, mask in THROTTLES.items() if bits & mask)
 
 
 def processes(reader: RunReader, cursor_ns: int) -> tuple[Process, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from rich.text import Text
+from textual.markup import escape
 from textual.reactive import reactive
 from textual.widget import Widget
 
@@ -36,10 +37,10 @@ class Panel(Widget, Generic[Seen]):
     def show(self, snapshot: Seen) -> None:
         """Draws this from now on."""
         self.seen = snapshot
-        self.border_title = self.title(snapshot)
+        self.border_title = escape(self.title(snapshot))
 
     def title(self, snapshot: Seen) -> str:
-        """What stands on the rule; markup is escaped by the caller of `escape`."""
+        """What stands on the rule."""
         return self.TITLE
 
     def render(self) -> Text:

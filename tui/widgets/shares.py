@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from ...profiler.reports import content
 from .. import draw
 from ..model import Snapshot
 from .panel import Panel
@@ -18,6 +19,10 @@ class SharesPanel(Panel[Snapshot]):
     SharesPanel { height: 4; }
     """
     TITLE = "where the time goes"
+
+    def title(self, snapshot: Snapshot) -> str:
+        lost = content.cost_in_brief(snapshot.report)
+        return f"{self.TITLE} · {lost}" if lost else self.TITLE
 
     def draw(self, snapshot: Snapshot) -> Text:
         width = self.size.width
