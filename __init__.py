@@ -5,8 +5,10 @@ What a job may call, all of it free when accelprof does not run it:
     with accelprof.phase("augment"): ...    also as a decorator
     accelprof.step()                        a step ends here, and only at such calls
     accelprof.samples(n)                    the samples of this step
+    with accelprof.profile("name"): ...     outside a run: records this part as a run of its own
 """
 
+import os
 import sys
 import time
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = ["phase", "samples", "step"]
+__all__ = ["phase", "profile", "samples", "step"]
 
 _off = False
 
@@ -115,3 +117,53 @@ def samples(count: int) -> None:
             marks.samples(int(count))
         except Exception as error:
             _fail(error)
+
+
+class profile:
+    """Records a part of a program as a run; within a run it names the part, as `phase` does.
+
+    `path` is the folder of the run that was made; None within a run, or when nothing could be
+    recorded. One at a time: a profile within another names a part of it.
+    """
+
+    _running = False
+
+    def __init__(self, name: str = "part", quiet: bool = False) -> None:
+        self.name = str(name)
+        self.path: "Optional[str]" = None
+        self._quiet = quiet
+        self._part: "Any" = None
+
+    def __enter__(self) -> "profile":
+        if profile._running or os.environ.get("ACCELPROF_SPOOL"):
+            self._part = phase(self.name)
+            self._part.__enter__()
+            return self
+        try:
+            from .profiler.inside import Recording
+        except ImportError as error:  # only this file came with the job
+            sys.stderr.write("accelprof: this part is not recorded ({})\n".format(error))
+            return self
+        self._part, profile._running = Recording(self.name, quiet=self._quiet), True
+        self._part.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: "Optional[Type[BaseException]]",
+        error: "Optional[BaseException]",
+        traceback: "Optional[TracebackType]",
+    ) -> None:
+        if isinstance(self._part, phase):
+            self._part.__exit__(kind, error, traceback)
+        elif self._part is not None:
+            profile._running = False
+            self._part.stop(failed=kind is not None)
+            self.path = str(self._part.folder) if self._part.folder else None
+
+
+def load_ipython_extension(shell: "Any") -> None:
+    """`%load_ext accelprof`: the cell magic `%%accelprof`."""
+    from .profiler import notebook
+
+    notebook.load(shell)

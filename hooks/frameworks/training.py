@@ -59,22 +59,33 @@ def install_optimizer(module: "Any") -> None:
     Not torch's global step hooks: they run inside of what torch.compile traces.
     """
     optimizers.wrap(module.Optimizer, "_patch_step_function", _patching)
+    # There are none at torch's import, but where a recording begins within the program.
+    kinds = [module.Optimizer]
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if hasattr(kind.__dict__.get("step"), "hooked"):  # torch's own mark: one was made
+            _wrap_step(kind)
 
 
 def _patching(original: "Any") -> "Any":
     def _patch_step_function(self: "Any") -> None:
         original(self)
-        try:
-            step = type(self).step
-            if not isinstance(step.__dict__.get(MARK), _Mark) and not optimizers.off:
-                ours = dress(_step(step), step)
-                setattr(ours, MARK, _Mark())
-                ours._torchdynamo_disable = True  # torch.compile calls it, and traces what it calls
-                optimizers.replace(type(self), "step", ours)
-        except Exception as error:
-            optimizers.fail(error)
+        _wrap_step(type(self))
 
     return _patch_step_function
+
+
+def _wrap_step(kind: "Any") -> None:
+    try:
+        step = kind.step
+        if not isinstance(step.__dict__.get(MARK), _Mark) and not optimizers.off:
+            ours = dress(_step(step), step)
+            setattr(ours, MARK, _Mark())
+            ours._torchdynamo_disable = True  # torch.compile calls it, and traces what it calls
+            optimizers.replace(kind, "step", ours)
+    except Exception as error:
+        optimizers.fail(error)
 
 
 class _Mark:
