@@ -71,7 +71,7 @@ FACT_PROCESS = (
 FACT_TORCH = "torch"  # version cuda threads
 # id num_workers batch_size prefetch pin_memory persistent context dataset length where
 FACT_LOADER = "loader"
-FACT_OPTIMIZER = "optimizer"  # id name parameters tensors foreach fused where
+FACT_OPTIMIZER = "optimizer"  # id name parameters tensors bytes state_bytes foreach fused where
 FACT_ROOT = "root"  # id name parameters bytes dtype where
 FACT_LOGGER = "logger"  # id name
 FACT_PHASE = "phase"  # id name

@@ -142,6 +142,10 @@ def _number(optimizer: "Any") -> int:
     tensors = [p for group in optimizer.param_groups for p in group["params"]]
     with torch_c.DisableTorchFunction():
         parameters = sum(p.numel() for p in tensors)
+        size = sum(p.numel() * p.element_size() for p in tensors)
+        # After its first step: what it keeps is there. A state of another kind counts as none.
+        kept = [t for one in optimizer.state.values() for t in getattr(one, "values", tuple)()]
+        state = sum(t.numel() * t.element_size() for t in kept if hasattr(t, "element_size"))
     group = optimizer.param_groups[0] if optimizer.param_groups else {}
     fact(
         wire.FACT_OPTIMIZER,
@@ -149,6 +153,8 @@ def _number(optimizer: "Any") -> int:
         name=type(optimizer).__name__,
         tensors=len(tensors),
         parameters=parameters,
+        bytes=size,
+        state_bytes=state,
         foreach=group.get("foreach"),
         fused=group.get("fused"),
         where=None,

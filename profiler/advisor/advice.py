@@ -73,6 +73,7 @@ class Advice(msgspec.Struct):
     verdict: str | None  # upgrade-would-not-help | null
     speedup_limit: float | None  # of an infinitely fast accelerator
     notes: list[str] = []
+    memory: dict[str, Any] | None = None  # a device's, part by part, at the run's batch
     schema: str = "accelprof.advise/1"
 
 
@@ -113,6 +114,7 @@ def advise(basis: Basis, asked: Question) -> Advice:
         headline=_headline(basis, rows, limit, helps_not), basis=_facts(basis, case.steps),
         accelerators=rows, verdict="upgrade-would-not-help" if helps_not else None,
         speedup_limit=limit, notes=_notes(basis),
+        memory=memory.parts(need, basis, asked.count or basis.count) if need else None,
     )  # fmt: skip
 
 

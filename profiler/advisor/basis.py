@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from ..accelerators.catalogue import Accelerator, find
 from ..diagnosis import examine, sources
 from ..diagnosis.model import OpRow, RunView
@@ -15,6 +17,7 @@ from ..diagnosis.view import Reader
 from ..errors import UserError
 from ..report import Report
 from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
+from ..traces.saved import EVENT, Activations
 from .operators import Operator
 
 # Shares of a step that another accelerator does not change
@@ -49,6 +52,10 @@ class Basis:
     input_cause: str | None
     speedup_limit: float | None
     custom_operators: list[str] = field(default_factory=list)
+    state_bytes: int | None = None  # that the optimizer keeps, as measured
+    gradient_bytes: int | None = None  # of all that is trained
+    foreach: bool = False  # the optimizer works on all tensors at once
+    activations: Activations | None = None
 
     @property
     def precision(self) -> str | None:
@@ -75,10 +82,23 @@ def read(reader: Reader) -> Basis:
     """The basis of an opened run."""
     report, view = examine(reader)
     pid = view.steps[0].pid if view.steps else None
-    return build(report, view, sources.ops(reader, pid))
+    return build(report, view, sources.ops(reader, pid), _activations(reader))
 
 
-def build(report: Report, view: RunView, rows: Sequence[OpRow]) -> Basis:
+def _activations(reader: Reader) -> Activations | None:
+    """Of the newest capture."""
+    newest = "SELECT data FROM event WHERE kind = ? ORDER BY t_ns DESC LIMIT 1"
+    for (data,) in reader.rows(newest, [EVENT]):
+        try:
+            return msgspec.json.decode(data, type=Activations)
+        except (msgspec.MsgspecError, TypeError):
+            return None
+    return None
+
+
+def build(
+    report: Report, view: RunView, rows: Sequence[OpRow], activations: Activations | None = None
+) -> Basis:
     device = report.devices[0] if report.devices else None
     on_cpu = view.on_cpu
     ranks = max(1, report.time.ranks)
@@ -105,7 +125,15 @@ def build(report: Report, view: RunView, rows: Sequence[OpRow]) -> Basis:
         input_cause=report.verdict.cause if report.verdict.bottleneck == "input-bound" else None,
         speedup_limit=report.verdict.speedup_limit,
         custom_operators=_custom(rows),
+        state_bytes=_sum(optimizers, "state_bytes"), gradient_bytes=_sum(optimizers, "bytes"),
+        foreach=any(o.get("foreach") is not False and not o.get("fused") for o in optimizers),
+        activations=activations,
     )  # fmt: skip
+
+
+def _sum(facts: Sequence[dict[str, Any]], key: str) -> int | None:
+    known = [f[key] for f in facts if isinstance(f.get(key), int)]
+    return sum(known) if known else None
 
 
 def per_step(rows: Sequence[OpRow]) -> tuple[list[Operator], float]:

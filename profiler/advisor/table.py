@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..reports.columns import columns
 from .advice import Advice, Candidate
 
@@ -25,8 +27,29 @@ def render(advice: Advice, *, every: bool = False) -> str:
         lines.append(f"{hidden} more with --all or --json.")
     lines.append("* the run's own device, as measured. Prices: cheapest on-demand list price a "
                  "device; - is unknown.")  # fmt: skip
+    if advice.memory:
+        lines += _memory(advice.memory)
     lines += [f"Note: {note}" for note in advice.notes]
     return "\n".join(lines)
+
+
+def _memory(parts: dict[str, Any]) -> list[str]:
+    """The parts of a device's memory, and what would free most of it."""
+    names = ("parameters", "gradients", "optimizer", "activations", "framework", "fragmentation")
+    told = [f"{name} {_gib(parts[f'{name}_bytes'])}" for name in names if parts[f"{name}_bytes"]]
+    how = {"measured-peak": "measured", "captured-forward": "from the captured step"}
+    lines = [
+        f"Memory a device, {how.get(parts['method'], 'estimated from sizes')}: peak "
+        f"{_gib(parts['total_bytes'])} GiB; {', '.join(told)}."
+    ]
+    freed = [f"{one['what']} {_gib(one['bytes'])} ({one['price']})" for one in parts["would_free"]]
+    if freed:
+        lines.append(f"Would free, GiB: {'; '.join(freed[:4])}.")
+    return lines
+
+
+def _gib(count: float) -> str:
+    return _number(count / 2**30)
 
 
 def _shown(rows: list[Candidate]) -> list[Candidate]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accelerators.catalogue import Accelerator, by_nvml_name, catalogue
+from . import saved
 from .chrome import Event, Trace, read_trace
 from .intervals import Spans, intersect, length, subtract, union
 from .kineto import KERNEL_CATEGORIES, analyse, op_rows
@@ -77,6 +78,8 @@ def import_trace(path: Path, known: Accelerator | None = None) -> Imported:
         _add_device(found, trace, known)
     found.add("op", *op_rows(window, capture=0, pid=found.pid, steps=max(1, len(marks)),
                              t_ns=found.started_ns))  # fmt: skip
+    found.add("event", *saved.rows(window, pid=found.pid, steps=max(1, len(marks)),
+                                   t_ns=found.started_ns))  # fmt: skip
     _add_loader(found, trace, marks, loads)
     return found
 

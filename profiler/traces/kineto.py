@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from ...hooks import wire
 from .chrome import Args, BadTrace, Event, Trace, read_trace
 from .flops import Work, dtype_of, work
+from .saved import rows as activation_rows
 
 LOADER_ROW = "(data loader)"
 GAP_ROW = "(no operator)"
@@ -352,12 +353,12 @@ def import_captures(spool: Path, writer: Writer) -> list[str]:
             problems.append(f"capture {path.name}: {error}")
             continue
         window = analyse(trace, parameters)
-        steps = fact.get("steps")
-        rows = op_rows(
-            window, capture=number, pid=pid, steps=steps if isinstance(steps, int) else 1
-        )
+        steps = fact["steps"] if isinstance(fact.get("steps"), int) else 1
+        rows = op_rows(window, capture=number, pid=pid, steps=steps)
         if window.nodes:
             writer.append("op", rows)
+            start_ns = window.base_ns + int(window.start_us * 1000)
+            writer.append("event", activation_rows(window, pid=pid, steps=steps, t_ns=start_ns))
         else:
             problems.append(f"capture {path.name}: no operator in it")
     return problems
