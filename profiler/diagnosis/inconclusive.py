@@ -107,6 +107,10 @@ def too_close(name: str, other: str, margin: float, error: float, count: int) ->
     )
 
 
+def changing(how: str) -> str:
+    return f"No one answer fits the whole run, which changes: {how}. Each part stands on its own."
+
+
 def share_facts(view: RunView) -> list[Evidence]:
     ranked = sorted(view.shares.items(), key=lambda kv: -kv[1])
     return [

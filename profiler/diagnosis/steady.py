@@ -26,8 +26,13 @@ def find(steps: Sequence[Step], *, settled: bool = False) -> Steady:
         return Steady(steps=tuple(plain), captured=captured)
     if len(plain) < 2:
         return Steady(steps=(), warmup=len(plain), captured=captured)
-    drop = 1 + _slow_start([s.duration_ns for s in plain[1:]])
+    drop = 1 + _slow_start([_work_ns(s) for s in plain[1:]])
     return Steady(steps=tuple(plain[drop:]), warmup=drop, captured=captured)
+
+
+def _work_ns(step: Step) -> int:
+    """A step without its wait for data: a cold page cache is the input's, and no warm-up."""
+    return max(0, step.duration_ns - (step.data_wait_ns or 0) - (step.iterator_ns or 0))
 
 
 def _slow_start(durations: list[int]) -> int:

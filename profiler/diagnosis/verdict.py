@@ -26,6 +26,7 @@ CLEAR_MARGIN = 0.15  # of wall time, for high confidence
 CLOSE_SPLIT = 0.10  # between compute, memory and host: what a captured step differs by chance
 LEAST_MARGIN = 0.02  # less is no difference worth a verdict
 NOISE_TIMES = 2.0  # standard errors below which a margin is noise
+MOST_WINDOWS = 0.6
 STABLE_WINDOWS = 0.8  # of windows that agree, for high confidence
 COVERED = 0.7  # of captured operator time with known work
 CROWDED = 0.25  # of the usable cores: others slow the job, and not all of its parts alike
@@ -81,8 +82,12 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     few = count < ENOUGH_STEPS and agree < 1.0
     close = margin < noise * error or margin < LEAST_MARGIN
     # Between parts of the split the capture decides, not the steps: low confidence says so
-    if few or (close and not (name in SPLIT and next_name in SPLIT)):
-        return _refused(view, inconclusive.too_close(name, next_name, margin, error, count))
+    changes = windows.phases(windows.over_time(view))
+    # What scatters because the run has phases is no noise: most of it says the same
+    settled = changes is not None and margin >= CLEAR_MARGIN and agree >= MOST_WINDOWS
+    if few or (close and not settled and not (name in SPLIT and next_name in SPLIT)):
+        return _refused(view, inconclusive.changing(changes) if changes else
+                        inconclusive.too_close(name, next_name, margin, error, count))  # fmt: skip
     doubts = _doubts(view, name, next_name, margin=margin, error=error, agree=agree)
     if doubts.overturned:
         return _refused(view, doubts.overturned)
@@ -128,11 +133,14 @@ def _verdict(
         facts.append(evidence(_split_text(view), "memory_or_compute", "captured operators"))
     against = [f"{NAMES[next_name]} is next with {percent(view.shares[next_name])}", *doubts.texts]
     evaluation = view.shares.get("evaluation", 0.0)
+    headline = _headline(view, name, top, why, evaluation)
+    if (change := windows.phases(windows.over_time(view))) is not None:
+        headline = f"{headline[:-1]}; it changes over the run: {change}."
     if evaluation > top:
         against.insert(0, f"evaluation takes {percent(evaluation)}: this is of the training part")
     return Verdict(
         bottleneck=bottleneck, confidence=doubts.cap,
-        headline=_headline(view, name, top, why, evaluation),
+        headline=headline,
         cause=cause, evidence=_unique(facts), speedup_limit=speedup_limit(top), against=against,
     )  # fmt: skip
 

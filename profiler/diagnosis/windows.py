@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from ..report import Bottleneck, Window
 from . import shares
 from .model import RunView, Step
+from .text import duration, percent
 
 STEPS, SECONDS = 50, 30.0
 # Bottleneck that each share stands for; evaluation and other are none
@@ -42,6 +44,35 @@ def largest(found: dict[str, float]) -> tuple[str, Bottleneck]:
     ranked = {k: v for k, v in found.items() if k != "evaluation"}
     name = max(ranked, key=lambda k: ranked[k])
     return name, BOTTLENECK_OF.get(name, "inconclusive")
+
+
+# A part of the run this long is worth a word in the verdict; parts that change more often than
+# this take turns (an epoch's start) and are no phases of the run
+WORTH_PHASE, MOST_PHASES = 0.2, 4
+
+
+def phases(found: Sequence[Window]) -> str | None:
+    """How the bottleneck changes over the run, in words; None when one stands for all of it."""
+    length = sum(w.to_s - w.from_s for w in found)
+    known = [w for w in found if w.bottleneck != "inconclusive"]
+    parts: dict[str, float] = {}
+    for w in known:
+        parts[w.bottleneck] = parts.get(w.bottleneck, 0.0) + w.to_s - w.from_s
+    large = [name for name, spent in parts.items() if length and spent >= WORTH_PHASE * length]
+    if len(large) < 2 or len(found) < 4:
+        return None
+    stretches = [
+        (name, list(group))
+        for name, group in groupby((w for w in known if w.bottleneck in large),
+                                   key=lambda w: w.bottleneck)
+    ]  # fmt: skip
+    if len(stretches) > MOST_PHASES:
+        shown = sorted(large, key=lambda name: -parts[name])
+        return "by turns " + ", ".join(f"{n} {percent(parts[n] / length)}" for n in shown)
+    return "; then ".join(
+        f"{name} from {duration(max(0.0, group[0].from_s))} to {duration(group[-1].to_s)}"
+        for name, group in stretches
+    )
 
 
 def over_time(view: RunView) -> list[Window]:

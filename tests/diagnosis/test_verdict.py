@@ -198,6 +198,41 @@ def test_windows_show_a_change() -> None:
     assert all(a.to_s <= b.from_s + 1e-6 for a, b in pairwise(windows))
 
 
+def cold_then_warm(cold: int = 20, epochs: int = 10) -> Run:
+    """The first epoch reads from storage, the others from the page cache."""
+    run = loop(count=cold * epochs, first_of_epoch=lambda i: i % cold == 0,
+               data_wait=lambda i: 150.0 if i < cold else 1.0,
+               duration=lambda i: 200.0 if i < cold else 50.0,
+               forward=20.0, backward=25.0, optimizer=2.0)  # fmt: skip
+    return run.calibrated().process().ops([GEMM])
+
+
+def test_a_first_epoch_from_a_cold_cache_is_no_warm_up() -> None:
+    report = diagnose(cold_then_warm(), now_ns=T0)
+    assert report.time.warmup_steps == 1 and report.phases_over_time[0].bottleneck == "input-bound"
+
+
+def test_the_headline_tells_a_run_that_changes() -> None:
+    found = diagnose(cold_then_warm(100, 10), now_ns=T0).verdict
+    assert found.bottleneck == "compute-bound" and found.confidence != "high"
+    assert "it changes over the run: input-bound from" in found.headline
+    assert "; then compute-bound from" in found.headline
+
+
+def test_a_run_of_two_halves_has_two_answers() -> None:
+    found = diagnose(cold_then_warm(100, 4), now_ns=T0).verdict
+    assert found.bottleneck == "inconclusive" and "Each part stands on its own" in found.headline
+    assert "input-bound from" in found.headline and "then compute-bound" in found.headline
+
+
+def test_a_bottleneck_by_turns_is_told_as_such() -> None:
+    run = loop(count=1000, data_wait=lambda i: 45.0 if i // 50 % 2 else 1.0,
+               forward=lambda i: 1.0 if i // 50 % 2 else 20.0,
+               backward=lambda i: 1.0 if i // 50 % 2 else 20.0, optimizer=1.0)  # fmt: skip
+    found = diagnose(run.calibrated().process().ops([GEMM]), now_ns=T0).verdict
+    assert "by turns" in found.headline or found.bottleneck == "inconclusive"
+
+
 def test_not_observed_is_not_zero() -> None:
     report = diagnose(loop(checkpoint=None, logging=None).process(), now_ns=T0)
     assert {"checkpoint", "logging"} <= set(report.time.not_observed)
