@@ -29,38 +29,13 @@ from ..storage.writer import RunWriter
 from .clock import Clock
 from .control import Attachment, Control, Ending, bear_witness
 from .launch import CONTROL_FD, RUN_SETTINGS, SPOOL_POSITIONS, TERMINAL_FD, WITNESS_FD
+from .log import Log
 
 if TYPE_CHECKING:
     from .collectors.runner import Runner
     from .ingest import Hooked, Ingest
 
 FLUSH_EVERY_S = 1.0
-COMPLAINTS_MAX = 20  # of one part in the log
-
-
-class Log:
-    """Lines in the run's log.txt (our stderr), each part's complaints bounded."""
-
-    def __init__(self) -> None:
-        self._count: dict[str, int] = {}
-
-    def write(self, text: str) -> None:
-        """One line with the time."""
-        with contextlib.suppress(OSError):
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            os.write(2, f"{stamp} {text}\n".encode("utf-8", "replace"))
-
-    @contextlib.contextmanager
-    def fence(self, part: str) -> Any:
-        """Whatever fails inside costs only that part; the first time with a traceback."""
-        try:
-            yield
-        except Exception as error:
-            count = self._count[part] = self._count.get(part, 0) + 1
-            if count == 1:
-                self.write(f"{part} failed:\n{traceback.format_exc()}")
-            elif count <= COMPLAINTS_MAX:
-                self.write(f"{part} failed ({count}): {type(error).__name__}: {error}")
 
 
 @dataclass

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..storage import library
@@ -37,15 +38,29 @@ def start_collectors(agent: Agent, ingest: Ingest | None) -> Runner:
         rates_hz=dict.fromkeys(_RATED, rate_hz) if rate_hz else {},
         stacks=agent.settings["stacks"] != "off",
         hooked=outside is None,
+        joined=_recorder(rate_hz),
         dcgm_url=os.environ.get("ACCELPROF_DCGM_URL"),
     )
 
     def write(table: str, rows: Sequence[Any]) -> None:
         if outside and table == "stack":
             outside.learn(rows)
-        agent.writer.append(table, rows)
+        if table == "device":  # told again by a recorder that was started again
+            agent.writer.replace(table, rows, key=("device",))
+        else:
+            agent.writer.append(table, rows)
 
     return start(context, write, clock=agent.clock)
+
+
+def _recorder(rate_hz: float | None) -> Path | None:
+    """The folder of the host's always-on recorder, when it samples as this run wants it."""
+    from .daemon import control
+
+    found = control.running()
+    if found is None or rate_hz not in (None, control.rate_hz(found.folder)):
+        return None
+    return found.folder
 
 
 def start_ingest(agent: Agent) -> Ingest:

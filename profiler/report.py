@@ -165,6 +165,20 @@ class Quality(msgspec.Struct):
     operators_covered: float | None = None  # share of captured time with known FLOPs or bytes
 
 
+class HostJob(msgspec.Struct):
+    """One job that the host's recorder saw."""
+
+    name: str
+    user: str
+    command: str
+    started_at: str | None
+    ended_at: str | None  # None: it still runs
+    wall_s: float | None
+    processes: int
+    cpu_cores: float | None  # mean
+    host_peak_bytes: int | None
+
+
 class Report(msgspec.Struct):
     run: RunInfo
     devices: list[Device]
@@ -179,4 +193,5 @@ class Report(msgspec.Struct):
     cost: Cost
     quality: Quality
     advice: dict[str, Any] | None = None
+    jobs: list[HostJob] = msgspec.field(default_factory=list)  # of the host's recorder alone
     schema: str = "accelprof.report/1"

@@ -92,14 +92,14 @@ class JobTree:
             if pid in done:
                 continue
             done.add(pid)
-            stat = self._stat(pid)
+            stat = self.stat(pid)
             known = self._alive.get(pid)
             if stat is None or (known and known.started_ns != stat[1]):
                 continue
             yield pid, stat
             waiting.extend(self._children(pid))
 
-    def _stat(self, pid: int) -> tuple[int, int] | None:
+    def stat(self, pid: int) -> tuple[int, int] | None:
         """(ppid, start in UTC ns); None for a process that is gone or a zombie."""
         try:
             text = (self._proc / str(pid) / "stat").read_text(errors="replace")
@@ -121,28 +121,46 @@ class JobTree:
         return children
 
     def _words(self, pid: int) -> list[str]:
-        try:
-            data = (self._proc / str(pid) / "cmdline").read_bytes()[:65536]
-        except OSError:
-            return []
-        return [os.fsdecode(word) for word in data.rstrip(b"\0").split(b"\0")] if data else []
+        return _words(pid, self._proc)
 
     def _read(self, seen: Seen) -> None:
-        folder = self._proc / str(seen.pid)
-        seen.words = self._words(seen.pid)
-        try:
-            seen.program = (folder / "exe").readlink().name.removesuffix(" (deleted)")
-        except OSError:
-            seen.program = Path(seen.words[0]).name if seen.words else ""
-        try:
-            pairs = (folder / "environ").read_bytes()[: 1 << 20].split(b"\0")
-            seen.environ = dict(
-                (os.fsdecode(key), os.fsdecode(value))
-                for key, equals, value in (pair.partition(b"=") for pair in pairs)
-                if equals
-            )
-        except OSError:
-            seen.environ = None
+        _read(seen, self._proc)
+
+
+def read_process(pid: int, *, proc: Path = Path("/proc")) -> Seen | None:
+    """One process with its program, command and environment; None when it is gone."""
+    stat = JobTree(pid, proc=proc).stat(pid)
+    if stat is None:
+        return None
+    seen = Seen(pid, *stat)
+    _read(seen, proc)
+    return seen
+
+
+def _words(pid: int, proc: Path) -> list[str]:
+    try:
+        data = (proc / str(pid) / "cmdline").read_bytes()[:65536]
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in data.rstrip(b"\0").split(b"\0")] if data else []
+
+
+def _read(seen: Seen, proc: Path) -> None:
+    folder = proc / str(seen.pid)
+    seen.words = _words(seen.pid, proc)
+    try:
+        seen.program = (folder / "exe").readlink().name.removesuffix(" (deleted)")
+    except OSError:
+        seen.program = Path(seen.words[0]).name if seen.words else ""
+    try:
+        pairs = (folder / "environ").read_bytes()[: 1 << 20].split(b"\0")
+        seen.environ = dict(
+            (os.fsdecode(key), os.fsdecode(value))
+            for key, equals, value in (pair.partition(b"=") for pair in pairs)
+            if equals
+        )
+    except OSError:
+        seen.environ = None
 
 
 def is_python(seen: Seen) -> bool:

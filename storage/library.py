@@ -16,6 +16,7 @@ RUN_FILE = "run.duckdb"
 SPOOL = "spool"
 LOG = "log.txt"
 SETTINGS = "run.json"  # what the launcher tells the agent; gone when the run has ended
+DAEMON = "daemon"  # folder of the host's recorder, beside `runs`; also a word for `resolve`
 NAME_MAX = 40
 _RUN_ID = re.compile(r"\d{8}-\d{6}-(?P<name>[A-Za-z0-9._+-]+)-[0-9a-z]{4}")
 _SUFFIX_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -68,8 +69,11 @@ def list_runs(root: Path | None = None) -> list[Path]:
 def resolve(text: str = "last", *, root: Path | None = None) -> Path:
     """The run that `text` means: an id, a unique prefix, a name (its newest), `last`, or a path.
 
+    `daemon` is the recording of the host's always-on recorder.
     A path may be a run's folder, its `.duckdb` file, or a folder of runs (its newest).
     """
+    if text == DAEMON and (home() / DAEMON / RUN_FILE).exists():
+        return home() / DAEMON
     runs = list_runs(root)
     if text == "last" and runs:
         return runs[0]

@@ -19,11 +19,13 @@ from typing import Any, TypeAlias
 
 import duckdb
 
+from . import rollup
 from .buffer import Lost, Pending, Values
 from .reader import BadRunFile, RunReader, check_version, explain
 
 SCHEMA_VERSION = 1
 LOSSES_EVERY_S = 60.0
+NEAR = 0.8  # of `max_bytes`: what is old is made coarser
 # Measured: 600,000 steps stored at a peak RSS of 105 MB (70 MB of it DuckDB's code and Python).
 _CONFIG: dict[str, Any] = {
     "threads": 1,
@@ -215,6 +217,29 @@ class RunWriter:
             with self._lock:
                 for row in rows:
                     self._count_lost(table, row, "the run file reached --max-disk")
+
+    # -- long recordings ---------------------------------------------------------------------
+
+    def roll_up(self, now_ns: int, *, forget: bool = False) -> None:
+        """Makes old samples coarser (rollup.py), and all but the newest when the file nears its
+        limit; `forget`: the oldest go when even that does not do. As `flush`, it never raises."""
+        with self._database_lock:
+            if self._closed:
+                return
+            near = self._max_bytes is not None and self.size_bytes() >= NEAR * self._max_bytes
+            levels = rollup.TIGHT if near and not forget else rollup.LEVELS
+            try:
+                self._transaction(lambda: rollup.roll_up(self._connection, now_ns, levels))
+                rollup.give_back(self._connection)
+                while forget and self._max_bytes and self.size_bytes() >= NEAR * self._max_bytes:
+                    before = self.size_bytes()
+                    self._transaction(lambda: rollup.drop_oldest(self._connection))
+                    rollup.give_back(self._connection)
+                    if self.size_bytes() >= before:
+                        break  # the room is free inside the file and will be used
+            except (duckdb.Error, OSError) as error:
+                self.trouble = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self._reopen_if_dead()
 
     def size_bytes(self) -> int:
         """The run file with its write-ahead log."""

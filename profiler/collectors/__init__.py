@@ -84,6 +84,7 @@ class Context:
     rates_hz: Mapping[str, float] = field(default_factory=dict)  # by collector
     stacks: bool = True
     hooked: bool = True  # hooks tell of steps; else stacks are all there is
+    joined: Path | None = None  # folder of the host's recorder: devices are read from it
     dcgm_url: str | None = None  # of a dcgm-exporter; None: none is asked
     nvidia: NvidiaCards = field(default_factory=NvidiaCards)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..clock import Clock
@@ -148,23 +149,31 @@ class Runner:
         rates_hz: Mapping[str, float] | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        rates = rates_hz or {}
+        self._rates = rates_hz or {}
         self._write = write
-        self._lanes = [
-            _Lane(one, max(0.01, rates.get(one.name, one.default_rate_hz)), write, self.clock)
-            for one in collectors
-        ]
+        self._lanes = [self._lane(one) for one in collectors]
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="collect-watch", daemon=True)
 
+    def _lane(self, one: Collector) -> _Lane:
+        rate_hz = max(0.01, self._rates.get(one.name, one.default_rate_hz))
+        return _Lane(one, rate_hz, self._write, self.clock)
+
+    def add(self, collectors: Iterable[Collector]) -> None:
+        """Starts more of them in a runner that runs."""
+        for lane in map(self._lane, collectors):
+            self._lanes.append(lane)
+            lane.thread.start()
+
     def start(self) -> None:
         for lane in self._lanes:
-            lane.thread.start()
+            if not lane.thread.is_alive():
+                lane.thread.start()
         self._watcher.start()
 
     def _watch(self) -> None:
         while not self._stop.wait(WATCH_EVERY_S):
-            for lane in self._lanes:
+            for lane in list(self._lanes):
                 lane.watch()
             jump = self.clock.check()
             if jump is not None:
@@ -178,7 +187,7 @@ class Runner:
     def close(self) -> None:
         """Ends all of them; one that hangs is left behind. Takes CLOSE_S at the most."""
         self._stop.set()
-        for lane in self._lanes:
+        for lane in list(self._lanes):
             lane.stop()
         until = time.monotonic() + CLOSE_S
         for lane in self._lanes:
@@ -186,19 +195,49 @@ class Runner:
                 lane.thread.join(max(0.0, until - time.monotonic()))
 
 
-def start(context: Context, write: Write, *, clock: Clock | None = None) -> Runner:
-    """Makes and starts all collectors. One that cannot be made is a gap."""
-    clock = clock or Clock()
+def make(
+    context: Context, write: Write, clock: Clock, *, only: Callable[[str], bool] = lambda _: True
+) -> list[Collector]:
+    """This machine's collectors whose name `only` accepts. One that cannot be made is a gap."""
     made = []
-    for make in COLLECTORS:
+    for factory in COLLECTORS:
+        name = factory.__name__.strip("_")
+        if not only(name):
+            continue
         try:
-            collector = make(context)
+            collector = factory(context)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            write("gap", [(clock.now_ns(), make.__name__.strip("_"), "*", None, reason)])
+            write("gap", [(clock.now_ns(), name, "*", None, reason)])
             continue
         if collector is not None:
             made.append(collector)
-    runner = Runner(made, write, clock=clock, rates_hz=context.rates_hz)
+    return made
+
+
+def start(context: Context, write: Write, *, clock: Clock | None = None) -> Runner:
+    """Makes and starts all collectors; those of devices are joined where `context.joined` says."""
+    clock = clock or Clock()
+    if context.joined is None:
+        runner = Runner(make(context, write, clock), write, clock=clock, rates_hz=context.rates_hz)
+    else:
+        runner = _joined(context, write, clock, context.joined)
     runner.start()
+    return runner
+
+
+def _joined(context: Context, write: Write, clock: Clock, folder: Path) -> Runner:
+    """Devices out of the host's recorder; their own collectors when it ends."""
+    from .joined import STANDS_FOR, JoinedCollector
+
+    made = make(context, write, clock, only=lambda name: name not in STANDS_FOR)
+    runner = Runner(made, write, clock=clock, rates_hz=context.rates_hz)
+
+    def take_over() -> None:
+        reason = "the host's recorder ended; devices are sampled by this run from now on"
+        write("gap", [(clock.now_ns(), "daemon", None, None, reason)])
+        runner.add(make(context, write, clock, only=STANDS_FOR.__contains__))
+
+    since_ns = clock.now_ns()
+    runner.add([JoinedCollector(folder, since_ns=since_ns, pids=context.pids, on_lost=take_over)])
     return runner

@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("tune", "Measured trials of other DataLoader settings: the best, and the line to change."),
     ("capture", "Ask a running job for one more operator capture."),
     ("sql", "Read-only SQL over a run."),
+    ("daemon", "The always-on recorder of this host: start, stop, status."),
     ("devices", "The accelerators that are here, and what can be read of them."),
     ("accelerators", "The catalogue: peak rates, bandwidth, memory, price."),
     ("prices", "What an hour of each accelerator costs; your own prices."),

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..report import Report
-from . import figures, sources, verdict, view, windows
+from . import figures, host_jobs, sources, verdict, view, windows
 from .cost import cost
 from .model import RunView
 from .view import Reader
@@ -50,6 +50,7 @@ def examine(
         phases_over_time=windows.over_time(seen), findings=ordered,
         hotspots=figures.hotspots(seen), ranks=list(seen.ranks), cost=cost(seen),
         quality=figures.quality(seen, processes, [(str(m), str(r)) for m, r in gaps]),
+        jobs=host_jobs.jobs(reader) if seen.of_host else [],
     )  # fmt: skip
     return report, seen
 

@@ -30,7 +30,8 @@ MFU_COVERED = 0.5  # of captured operator time with known work: under it MFU wou
 SHOWN = 0.05  # of wall time, from which lines of code that make input are worth showing
 
 
-def _iso(t_ns: int | None) -> str | None:
+def iso(t_ns: int | None) -> str | None:
+    """UTC, to the millisecond."""
     if not t_ns:
         return None
     return datetime.fromtimestamp(t_ns / 1e9, UTC).isoformat(timespec="milliseconds")
@@ -46,8 +47,8 @@ def run_info(view: RunView) -> RunInfo:
     known = ("finished", "failed", "killed", "lost", "running")
     return RunInfo(
         id=run.get("id") or "", name=run.get("name") or "", command=list(run.get("command") or []),
-        cwd=run.get("cwd") or "", host=run.get("host") or "", started_at=_iso(start),
-        ended_at=_iso(end), wall_s=wall, exit_status=run.get("exit_status"),
+        cwd=run.get("cwd") or "", host=run.get("host") or "", started_at=iso(start),
+        ended_at=iso(end), wall_s=wall, exit_status=run.get("exit_status"),
         state=state if state in known else "lost",
         tags=dict(tags) if isinstance(tags, dict) else {},
         note=run.get("note"), git=git,

@@ -18,6 +18,12 @@ def verdict(why: str, facts: list[Evidence]) -> Verdict:
     )  # fmt: skip
 
 
+def of_host(view: RunView) -> str:
+    busy = view.device.busy_share
+    use = f"; the devices were busy {percent(busy)} of the time" if busy is not None else ""
+    return f"The recording of a host, not of one job{use}: `accelprof run` judges a job."
+
+
 def too_short(view: RunView) -> str:
     count = len(view.steady.steps)
     if view.imported and view.steps:

@@ -296,6 +296,11 @@ class RunView:
         return tuple(d for d in self.devices if d.used)
 
     @property
+    def of_host(self) -> bool:
+        """The recording of the host's always-on recorder, not of one job."""
+        return bool((self.run.get("settings") or {}).get("daemon"))
+
+    @property
     def on_cpu(self) -> bool:
         return self.device.kind == "cpu"
 

@@ -52,8 +52,14 @@ class _Doubts:
 
 def judge(view: RunView, fired: Fired) -> Verdict:
     """The verdict of a run; `fired` in the order of RULES."""
+    if view.of_host:
+        return inconclusive.verdict(inconclusive.of_host(view), [])
     if view.outside is not None:
         return outside.judge(view, view.outside)
+    return _judge_steps(view, fired)
+
+
+def _judge_steps(view: RunView, fired: Fired) -> Verdict:
     count, part = len(view.steady.steps), 1.0 - view.shares.get("evaluation", 0.0)
     if count < (FEWEST_IMPORTED if view.imported else FEWEST_STEPS):
         return inconclusive.verdict(inconclusive.too_short(view), inconclusive.device_facts(view))

@@ -54,7 +54,7 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
     ceilings = sources.ceilings(reader, used)
     sampled = _stack_rows(reader, span)
     seen = None
-    if not made and not imported:
+    if not made and not imported and not (run["settings"] or {}).get("daemon"):
         critical = outside.training_process(sampled, processes)
         seen = outside.estimate(reader, critical)
     view = RunView(

@@ -14,6 +14,7 @@ from .plain import clean
 
 MOST_ROWS = 5  # of any list whose tail matters little
 MOST_STRETCHES = 8
+MOST_JOBS = 20
 BAR_CELLS = 20
 MOST_FACTS = 12  # of the environment
 TEXT_LIMIT = 400
@@ -51,6 +52,24 @@ def _changes(report: Report) -> Iterator[Block]:
         above = change.finding.id if change.worth or change.finding.id == above else ""
     if rows:
         yield Table(("#", "Change", "Worth", "Finding"), rows)
+
+
+def _jobs(report: Report) -> Iterator[Block]:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            Code(clean(job.name, 40)),
+            clean(job.user, 20),
+            figures.moment(job.started_at),
+            figures.seconds(job.wall_s) if job.ended_at else "running",
+            figures.number(job.cpu_cores),
+            figures.size(job.host_peak_bytes),
+        )
+        for job in report.jobs[:MOST_JOBS]
+    ]
+    if rows:
+        yield Table(("Job", "User", "Started", "Took", "Cores", "Memory"), rows, right=(3, 4, 5))
+    if len(report.jobs) > MOST_JOBS:
+        yield Paragraph((f"{len(report.jobs) - MOST_JOBS} older jobs in the JSON report.",))
 
 
 def _evidence(report: Report) -> Iterator[Block]:
@@ -307,6 +326,7 @@ def _value(value: Any) -> Cell:
 SECTIONS: tuple[tuple[str, Callable[[Report], Iterator[Block]]], ...] = (
     ("What to change", _changes),
     ("Evidence", _evidence),
+    ("Jobs on this host", _jobs),
     ("Where the time goes", _time),
     ("Phases over time", _over_time),
     ("Hotspots", _hotspots),
