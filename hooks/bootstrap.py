@@ -54,5 +54,11 @@ def _at_exit() -> None:
     capture = _loaded("capture")
     if capture is not None:
         capture.abandon()
+    ring = _loaded("ring")
+    if ring is not None:
+        try:
+            ring.flush()
+        except Exception as error:
+            facts.fact("hook_off", hook="ring", error=f"{type(error).__name__}: {error}")
     if facts.process:
         facts.fact("exit")

@@ -12,6 +12,7 @@ import time
 from _thread import get_ident
 
 from . import facts, ring, wire
+from .threads import home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ SHORT_NS = 20_000_000  # steps shorter than this are captured several at a time
 MOST_STEPS = 4
 LONGEST_NS = 30_000_000_000  # a step that is not captured unasked: its trace would be huge
 AGAIN_NS = 600_000_000_000  # between two captures unasked
+PACE_NS = 60_000_000_000  # between two looks at the pace after that
+LOOK_NS = 250_000_000  # between two looks for a request, once there is nothing else to do
 REGIME = 2.0  # times slower or faster than what was captured
 RECENT = 15  # ticks
 CALL, STEP, MARK = range(3)  # where ticks come from; a better source takes over
@@ -47,23 +50,21 @@ class Capture:
         self.started = 0
         self.captures = 0
         self.settled = False  # captured since this source ticks
-        self.captured_at = 0
+        self.again_at = 0  # until then there is no capture unasked
         self.captured_step_ns = 0
 
     def tick(self, source: int, now: int) -> None:
         if source != self.source:
             self.abandon()
-            self.source, self.ticks, self.settled = source, 0, False
+            self.source, self.ticks, self.settled, self.again_at = source, 0, False, 0
             self.recent.clear()
         if self.ticks == 0:
             self.thread, self.first, self.last = get_ident(), now, now
         elif get_ident() != self.thread:
             return
         self.ticks += 1
-        if len(self.recent) < RECENT:
-            self.recent.append(now - self.last)
-        else:
-            self.recent[self.ticks % RECENT] = now - self.last
+        self.recent.append(now - self.last)
+        del self.recent[:-RECENT]
         self.before, self.last = self.last, now
         if self.left:
             self.left -= 1
@@ -76,19 +77,30 @@ class Capture:
             self.start(max(1, word & 0xFF))
         elif self.ticks == self.at_tick:
             self.start(1)
-        elif self.auto and (not self.settled or self.ticks % RECENT == 0):
+        elif self.auto and now >= self.again_at:
             self.consider(now)
+
+    def due(self, now: int) -> int:
+        """The time before which no tick is of use: there is nothing to run or to decide."""
+        decides = self.ticks < self.at_tick or (self.auto and now >= self.again_at)
+        if self.left or (decides and not self.aside):
+            return 0
+        self.recent.clear()  # the ticks that come are no neighbours
+        return now + LOOK_NS
 
     def consider(self, now: int) -> None:
         """Starts a capture when the job is steady, and again when its pace has changed."""
         if self.ticks <= FEWEST_TICKS or now - self.first < SETTLED_NS:
+            return
+        if self.settled and len(self.recent) < RECENT:
             return
         typical = sorted(self.recent)[len(self.recent) // 2]
         if now - self.before > REGIME * typical and self.ticks < 50:
             return  # the last step was an odd one
         if self.settled:
             change = typical / max(1, self.captured_step_ns)
-            if now - self.captured_at < AGAIN_NS or 1 / REGIME <= change <= REGIME:
+            if 1 / REGIME <= change <= REGIME:
+                self.again_at = now + PACE_NS
                 return
         if typical > LONGEST_NS:
             self.auto = False
@@ -115,7 +127,7 @@ class Capture:
         """Ends the capture and saves it."""
         end = clock()
         self.captures += 1
-        self.captured_at, self.settled = end, True
+        self.again_at, self.settled = end + AGAIN_NS, True
         name = f"{facts.process}.capture{self.captures}.json"
         result = _end()
         path = f"{facts.spool}/{name}"
@@ -150,6 +162,7 @@ def tick(source: int, now: int) -> None:
     try:
         if source >= _state.source:
             _state.tick(source, now)
+            home.due = _state.due(now)
     except Exception as error:
         _off(error)
 

@@ -1,7 +1,7 @@
 """What each thread is inside of: spans of one kind never nest.
 
-The thread that imported torch has a plain object of its own: after a step's worth of other code,
-the dictionaries behind a thread-local one cost 2 µs a hook to bring back into the cache.
+The thread that imported torch has an object of its own, `home`: after a step's worth of other code,
+the dictionaries behind a thread-local one cost 2 us a hook to bring back into the cache.
 """
 
 from _thread import _local, get_ident
@@ -10,17 +10,21 @@ from .wire import F_OTHER_THREAD, FLAG_SHIFT
 
 
 class Inside:
-    """Of one thread."""
+    """Of one thread; the last three only in `home`, which every hook has at hand anyway."""
 
     __slots__ = (
-        "backward", "collective", "data", "forward", "logging", "other", "saving", "stepping",
-        "syncing",
+        "backward", "collective", "data", "due", "forward", "logging", "news", "other", "saving",
+        "stepping", "syncing", "thread", "uncalled",
     )  # fmt: skip
 
     def __init__(self, other: int) -> None:
+        self.thread = get_ident()
         self.other = other  # goes into the meta word of every record
         self.data = self.forward = self.backward = self.stepping = False
         self.saving = self.syncing = self.logging = self.collective = False
+        self.due = 0  # ticks of the capture before this time need not be told
+        self.news = False  # a root may come up that is not known yet, or not told yet
+        self.uncalled = 0  # optimizer steps since a known root was called
 
 
 class _Others(_local):
@@ -28,17 +32,18 @@ class _Others(_local):
         self.inside = Inside(F_OTHER_THREAD << FLAG_SHIFT)
 
 
-_home, _here, _others = get_ident(), Inside(0), _Others()
+home, _others = Inside(0), _Others()  # `home` is one object for good: hooks import it by name
 
 
 def inside() -> Inside:
     """The state of the calling thread."""
-    return _here if get_ident() == _home else _others.inside
+    return home if home.thread == get_ident() else _others.inside
 
 
 def reset() -> None:
     """In a forked child: the thread that forked is the main one."""
-    global _home, _here
-    _here = inside()
-    _here.other = 0
-    _home = get_ident()
+    here = inside()
+    if here is not home:
+        for name in Inside.__slots__:
+            setattr(home, name, getattr(here, name))
+        home.other = 0

@@ -38,7 +38,8 @@ BATCH = 2  # the samples of a loader's batches from now on; ident loader, value 
 FETCH = 3  # one batch made (worker, or in process); ident worker + 1 (0: in process), value CPU us
 COLLATE = 4  # the collate part of a fetch; ident as FETCH
 H2D = 5  # a copy between host and device as the host saw it; value KiB
-FORWARD = 6  # a root module's call; ident root module, value samples or tokens when known
+FORWARD = 6  # a root module's call; ident root module, value samples or tokens when known, or
+# with F_CALLS the number of short calls, one right after the other, that this record stands for
 BACKWARD = 7
 OPTIMIZER = 8  # one optimizer step; ident optimizer
 CHECKPOINT = 9  # torch.save and its like
@@ -60,9 +61,11 @@ F_RAISED = 0x40  # the call raised
 # Flags of DATA_WAIT
 F_ITER_START = 0x01  # the making of the iterator (workers start here)
 F_ITER_END = 0x02  # the call that raised StopIteration
+F_NO_CPU = 0x04  # the value was not measured
 # Flags of FORWARD
 F_GRAD = 0x01  # grad mode was on
 F_TRAINING = 0x02  # module.training was true
+F_CALLS = 0x04  # the value is a number of calls
 
 # Facts: a JSON object a line, {"k": FACT, ...}; unknown keys and facts are skipped by readers.
 FACT_PROCESS = (

@@ -80,7 +80,8 @@ class Tally:
     iterator: int = 0
     pre_forward: int = 0
     gap: int = 0
-    wait_cpu: int = 0
+    wait_cpu: int = 0  # of the waits whose CPU time was measured,
+    wait_measured: int = 0  # and their length
     fetches: list[tuple[int, int]] = field(default_factory=list)  # loader, start; no evaluation
     starts_epoch: bool = False
     forwarded: bool = False  # a forward that is not evaluation was seen
@@ -152,7 +153,9 @@ class Accountant:
             tally.starts_epoch |= bool(flags & wire.F_ITER_START)
         else:
             tally.phases["data_wait"] = tally.phases.get("data_wait", 0) + end - start
-            tally.wait_cpu += min(value * 1000, end - start)
+            if not flags & wire.F_NO_CPU:
+                tally.wait_cpu += min(value * 1000, end - start)
+                tally.wait_measured += end - start
         if not flags & (wire.F_ITER_START | wire.F_ITER_END | wire.F_RAISED | CONTINUED):
             tally.fetches.append((loader, start))
 
@@ -262,7 +265,7 @@ def _work(tally: Tally, piece: Span) -> None:
     tally.phases[name] = tally.phases.get(name, 0) + end - start
     if kind == wire.FORWARD:
         tally.forwarded = True
-        if value and not flags & CONTINUED:
+        if value and not flags & (CONTINUED | wire.F_CALLS):
             tally.samples[ident] = tally.samples.get(ident, 0) + value
 
 

@@ -57,7 +57,7 @@ class StepRows:
             row[f"{name}_ns"] = tally.phases.get(name, 0) if kind in seen else None
         waits = wire.DATA_WAIT in seen
         row["iterator_ns"] = tally.iterator if waits else None
-        row["data_wait_cpu_ns"] = tally.wait_cpu if waits else None
+        row["data_wait_cpu_ns"] = _wait_cpu(tally) if waits else None
         row["gc_ns"] = _overlap(self.gc, step.start, step.end) if wire.GC in seen else None
         forward = wire.FORWARD in seen
         row["pre_forward_ns"] = tally.pre_forward if forward else None
@@ -95,6 +95,14 @@ class StepRows:
         self.told_samples = [told for told in self.told_samples if told[0] > before]
         self.gc = [pause for pause in self.gc if pause[1] > before]
         self._captures = [capture for capture in self._captures if capture[1] > before]
+
+
+def _wait_cpu(tally: Tally) -> int | None:
+    """CPU time of the waits, those that were not measured in proportion."""
+    waited = tally.phases.get("data_wait", 0)
+    if not tally.wait_measured:
+        return None if waited else 0
+    return tally.wait_cpu * waited // tally.wait_measured
 
 
 def _fetched(

@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..hooks import wire
 from .accounting import PHASES, Accountant, Tally
+from .calls import calls_of, split
 from .ring import Span
 from .step_rows import Row, Step, StepRows
 
@@ -272,6 +273,10 @@ class StepBuilder:
         self._spans.append(span)
 
     def _forward(self, span: Span) -> None:
+        if self.mode == "inference" and calls_of(span) > 1:
+            for one in split(span):
+                self._forward(one)
+            return
         start, _, _, flags, root, _ = span
         self._saved = False
         training = flags & wire.F_GRAD and not flags & wire.F_RAISED
@@ -465,3 +470,4 @@ def _add(into: Tally, other: Tally) -> None:
     into.iterator += other.iterator
     into.gap += other.gap + other.pre_forward
     into.wait_cpu += other.wait_cpu
+    into.wait_measured += other.wait_measured

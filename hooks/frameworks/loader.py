@@ -11,7 +11,8 @@ import weakref
 from .. import ring, wire
 from ..facts import fact
 from ..patching import Hook, undress, user_frame
-from ..threads import inside
+from ..ring import emit
+from ..threads import get_ident, home, inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,27 +22,47 @@ waits, batches, making = Hook("data wait"), Hook("batch size"), Hook("loader wor
 clock, cpu_clock = ring.clock, ring.cpu_clock
 
 FLAG, IDENT, VALUE = wire.FLAG_SHIFT, wire.IDENT_SHIFT, wire.VALUE_SHIFT
-ITER_END = wire.F_ITER_END << FLAG
+ITER_END, NO_CPU = wire.F_ITER_END << FLAG, wire.F_NO_CPU << FLAG
 RAISED = wire.F_RAISED << FLAG
 torch_c: "Any" = sys.modules["torch"]._C
 Tensor: "Any" = sys.modules["torch"].Tensor
 workers: "Any" = sys.modules["torch.utils.data._utils.worker"]  # has a note in each of them
 SEQUENCES = (tuple, list)
-LOADER = "_accelprof_loader"  # attribute of an iterator; it cannot be pickled anyway
+FEED = "_accelprof_feed"  # attribute of an iterator; it cannot be pickled anyway
+
+# A wait is looked at closely (its CPU time; in process how its batch was made) where that tells
+# something: among the last CLOSE waits of this loader was a long one. Of others one in CLOSE is,
+# and of batches that were all of one size so far every CLOSE_SIZE-th is looked at for its size.
+# In a quick step two readings of a thread's CPU time cost 9 us, timing a batch 8 us, a size 2 us.
+LONG_NS, CLOSE, CLOSE_SIZE = 500_000, 32, 8
 
 _loaders = 0
-ends: "list[Any]" = []  # called after each wait: modules.py looks for new roots there
-_samples: "dict[int, int]" = {}  # per loader, of its last batch
+
+
+def look_out() -> None:
+    """Stands for what modules.py does after a wait, to find new roots."""
+
+
+class Feed:
+    """What is known of a loader."""
+
+    __slots__ = ("ident", "meta", "samples", "short", "varies")
+
+    def __init__(self, ident: int) -> None:
+        self.ident = ident
+        self.meta = wire.DATA_WAIT | ident << IDENT
+        self.samples = -1  # of its last batch
+        self.varies = False  # batches of two sizes were seen
+        self.short = 0  # waits since a long one; at 2 * CLOSE it starts again at CLOSE
 
 
 def install(module: "Any") -> None:
     """torch.utils.data.dataloader"""
+    setattr(module._BaseDataLoaderIter, FEED, Feed(0))  # of iterators that were made past us
     waits.wrap(module._BaseDataLoaderIter, "__next__", _next)
     install_class(module.DataLoader)
     fetch = sys.modules["torch.utils.data._utils.fetch"]
     making.wrap(fetch._BaseDatasetFetcher, "__init__", _fetcher_init)
-    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
-        making.wrap(getattr(fetch, name), "fetch", _fetch)
 
 
 def install_stateful(module: "Any") -> None:
@@ -57,7 +78,7 @@ def install_class(loader: "Any") -> None:
 # -- the loader -------------------------------------------------------------------------------
 
 _where: "dict[int, str | None]" = {}  # id of a loader: where the user made it
-_idents: "dict[int, int]" = {}
+_feeds: "dict[int, Feed]" = {}
 
 
 def _init(original: "Any") -> "Any":
@@ -79,19 +100,20 @@ def _init(original: "Any") -> "Any":
 
 def _forget(key: int) -> None:
     _where.pop(key, None)
-    _idents.pop(key, None)
+    _feeds.pop(key, None)
 
 
-def _ident(loader: "Any") -> int:
-    """The number of a loader; its first use tells its facts."""
+def _feed(loader: "Any") -> Feed:
+    """The number of a loader and its state; its first use tells its facts."""
     global _loaders
-    known = _idents.get(id(loader))
+    known = _feeds.get(id(loader))
     if known is not None:
         return known
     _loaders += 1
     ident = min(_loaders, wire.IDENT_MAX)
+    feed = Feed(ident)
     if id(loader) in _where:  # else it skipped DataLoader.__init__, and its end is not seen
-        _idents[id(loader)] = ident
+        _feeds[id(loader)] = feed
     context = getattr(loader, "multiprocessing_context", None)
     fact(
         wire.FACT_LOADER,
@@ -107,7 +129,7 @@ def _ident(loader: "Any") -> int:
         length=None,  # len() would run the job's code
         where=_where.get(id(loader)),
     )
-    return ident
+    return feed
 
 
 def _start_method(workers: int) -> "str | None":
@@ -127,7 +149,9 @@ def _iter(original: "Any") -> "Any":
         try:
             iterator = original(self)
             try:
-                ident = iterator.__dict__[LOADER] = _ident(self)
+                feed = _feed(self)
+                setattr(iterator, FEED, feed)
+                ident = feed.ident
             except Exception as error:
                 waits.fail(error)
             return iterator
@@ -138,24 +162,24 @@ def _iter(original: "Any") -> "Any":
         finally:
             if outermost:
                 here.data = False
-                if not waits.off:
-                    _wrote(start, meta | ident << IDENT, cpu)
+                try:
+                    emit(start, clock(), meta | ident << IDENT | _spent(cpu))
+                    if home.news:
+                        look_out()
+                except Exception as error:
+                    waits.fail(error)
 
     return __iter__
 
 
-def _wrote(start: int, meta: int, cpu: int) -> None:
-    try:
-        ring.emit(start, clock(), meta | ((cpu_clock() - cpu) // 1000 & wire.VALUE_MAX) << VALUE)
-        for end in ends:
-            end()
-    except Exception as error:
-        waits.fail(error)
+def _spent(cpu: int) -> int:
+    """CPU time of this thread since the reading `cpu`, as the value of a record."""
+    return ((cpu_clock() - cpu) // 1000 & wire.VALUE_MAX) << VALUE
 
 
 def _next(original: "Any") -> "Any":
     def __next__(self: "Any") -> "Any":
-        here = inside()
+        here = home if home.thread == get_ident() else inside()
         if here.data:  # a loader that feeds a loader
             try:
                 return original(self)
@@ -163,16 +187,15 @@ def _next(original: "Any") -> "Any":
                 undress(error)
                 raise
         here.data = True
-        meta, ident = wire.DATA_WAIT | here.other, self.__dict__.get(LOADER, 0)
-        start, cpu = clock(), cpu_clock()
+        feed, look = self._accelprof_feed, None
+        meta, short = feed.meta | here.other, feed.short
+        if short <= CLOSE:
+            look = Look(self)
+        start = clock()
         try:
             batch = original(self)
-            try:  # the usual case here, for its speed: a tuple of tensors
-                first = batch[0] if batch.__class__ in SEQUENCES else batch
-                if first.__class__ is not Tensor or first.shape[0] != _samples.get(ident):
-                    _batch(ident, batch)
-            except Exception:
-                _batch(ident, batch)
+            if short <= CLOSE or feed.varies or not short % CLOSE_SIZE:
+                _size(feed, batch)
             return batch
         except StopIteration as error:
             meta |= ITER_END
@@ -184,26 +207,65 @@ def _next(original: "Any") -> "Any":
             raise
         finally:
             here.data = False
-            if not waits.off:
-                _wrote(start, meta | ident << IDENT, cpu)
+            end = clock()
+            try:
+                meta |= NO_CPU if look is None else look.end()
+                emit(start, end, meta)
+                if end - start >= LONG_NS:
+                    feed.short = 0
+                else:
+                    feed.short = short + 1 if short < 2 * CLOSE else CLOSE
+                if home.news:
+                    look_out()
+            except Exception as error:
+                waits.fail(error)
 
     return __next__
+
+
+class Look:
+    """A close look at one wait."""
+
+    def __init__(self, iterator: "Any") -> None:
+        """Never raises."""
+        self.fetcher: "Any" = None
+        try:
+            self.fetcher = getattr(iterator, "_dataset_fetcher", None)
+            if self.fetcher is not None and not making.off:
+                watch(self.fetcher, 0)
+        except Exception as error:
+            making.fail(error)
+        self.cpu = cpu_clock()
+
+    def end(self) -> int:
+        """The CPU time of the wait, as the value of its record."""
+        spent = _spent(self.cpu)
+        if self.fetcher is not None:
+            unwatch(self.fetcher)
+        return spent
 
 
 # -- the size of a batch ----------------------------------------------------------------------
 
 
-def _batch(ident: int, batch: "Any") -> None:
+def _size(feed: Feed, batch: "Any") -> None:
     """A BATCH record, before the wait that brought it, when the number of samples changes."""
     if batches.off:
         return
+    try:  # the usual case first, for its speed: a tuple of tensors
+        first = batch[0] if batch.__class__ in SEQUENCES else batch
+        if first.__class__ is Tensor and first.shape[0] == feed.samples:
+            return
+    except Exception:
+        pass
     try:
         with torch_c.DisableTorchFunction():
             samples = leading(batch)
-        if samples is not None and samples != _samples.get(ident):
-            _samples[ident] = samples
+        if samples is not None and samples != feed.samples:
+            feed.varies = feed.samples >= 0
+            feed.samples = samples
             now = clock()
-            ring.emit(now, now, ring.meta(wire.BATCH, ident, samples) | inside().other)
+            emit(now, now, ring.meta(wire.BATCH, feed.ident, samples) | inside().other)
     except Exception as error:
         batches.fail(error)
 
@@ -239,8 +301,8 @@ def _fetcher_init(original: "Any") -> "Any":
             worker = workers._worker_info
             if worker is not None:
                 _tell_worker(worker)
-            if not making.off:
-                self.collate_fn = Collate(self.collate_fn, 0 if worker is None else worker.id + 1)
+                if not making.off:
+                    watch(self, worker.id + 1)
         except Exception as error:
             making.fail(error)
 
@@ -255,66 +317,65 @@ def _tell_worker(worker: "Any") -> None:
     if _told != os.getpid():
         _told = os.getpid()
         inside().data = True  # all it does is make batches: transforms are no models
+        ring.at_once()  # it ends by os._exit
         fact(wire.FACT_WORKER, worker=worker.id, parent=os.getppid())
 
 
-# In the training process a batch that is made quickly is recorded once in so many: recording each
-# cost more there than it told (8 us of a step on a 2-core virtual machine).
-QUICK_NS, QUICK_SKIPS = 500_000, 31
-_skips = 0  # quick batches that are still left out
+def watch(fetcher: "Any", ident: int) -> None:
+    """Times the batches that a fetcher makes, by attributes of its own."""
+    fetcher.collate_fn = Collate(fetcher.collate_fn, ident)
+    fetcher.fetch = Fetch(fetcher, ident)
 
 
-def _fetch(original: "Any") -> "Any":
-    def fetch(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        global _skips
-        if _skips:
-            try:
-                return original(self, *args, **kwargs)
-            except BaseException as error:
-                undress(error)
-                raise
-            finally:
-                _skips -= 1  # after it: its collate is left out with it
+def unwatch(fetcher: "Any") -> None:
+    own = vars(fetcher)
+    if isinstance(own.get("fetch"), Fetch):
+        del fetcher.fetch
+    if isinstance(own.get("collate_fn"), Collate):
+        fetcher.collate_fn = fetcher.collate_fn.function
+
+
+class Fetch:
+    """The `fetch` of one fetcher, timed."""
+
+    def __init__(self, fetcher: "Any", ident: int) -> None:
+        self.fetcher = weakref.ref(fetcher)  # no cycle: a dataset's files close when they did
+        self.meta = wire.FETCH | ident << IDENT
+
+    def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
+        fetcher = self.fetcher()
         start, cpu = clock(), cpu_clock()
         try:
-            batch = original(self, *args, **kwargs)
+            batch = type(fetcher).fetch(fetcher, *args, **kwargs)
         except BaseException as error:
             undress(error)
             raise
         if not making.off:
             try:
-                worker = workers._worker_info
-                meta = wire.FETCH | inside().other
-                spent, end = (cpu_clock() - cpu) // 1000 & wire.VALUE_MAX, clock()
-                if worker is not None:
-                    meta |= worker.id + 1 << IDENT
-                elif end - start < QUICK_NS:
-                    _skips = QUICK_SKIPS
-                ring.emit(start, end, meta | spent << VALUE)
+                spent, end = _spent(cpu), clock()
+                emit(start, end, self.meta | inside().other | spent)
             except Exception as error:
                 making.fail(error)
         return batch
 
-    return fetch
-
 
 class Collate:
-    """The collate function of a fetcher, timed. Fetchers are made where they are used."""
+    """The collate function of a fetcher, timed."""
 
     def __init__(self, function: "Any", ident: int) -> None:
         self.function = function
         self.meta = wire.COLLATE | ident << IDENT
 
     def __call__(self, samples: "Any") -> "Any":
-        start = 0 if _skips else clock()
+        start = clock()
         try:
             batch = self.function(samples)
         except BaseException as error:
             undress(error)
             raise
-        if start and not making.off:
+        if not making.off:
             try:
-                ring.emit(start, clock(), self.meta | inside().other)
+                emit(start, clock(), self.meta | inside().other)
             except Exception as error:
                 making.fail(error)
         return batch

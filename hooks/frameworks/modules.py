@@ -10,11 +10,13 @@ may show up, and for a bounded number of times (`_budget`).
 
 import sys
 import weakref
+from sys import getrefcount
 
 from .. import capture, postimport, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
-from ..threads import inside
+from ..ring import emit
+from ..threads import get_ident, home, inside
 from . import loader
 
 TYPE_CHECKING = False
@@ -26,6 +28,7 @@ clock = ring.clock
 torch_c: "Any" = sys.modules["torch"]._C
 KEY = "_compiled_call_impl"
 MOST_ROOTS = 16  # alive; a job that calls more of them by itself has no root
+LOOKS = 3  # of a root for others, a round: a cell that is called over and over finds none
 RAISED = wire.F_RAISED << wire.FLAG_SHIFT
 GRAD, TRAINING = wire.F_GRAD << wire.FLAG_SHIFT, wire.F_TRAINING << wire.FLAG_SHIFT
 
@@ -35,7 +38,9 @@ _grad_enabled: "Any" = None
 _budget = 32  # how often the class may still be armed
 _roots: "list[weakref.ref[RootCall]]" = []
 _count = 0
-called = False  # a known root, since the last optimizer step
+_round = 0  # changes when roots may look for others once more
+_patience = 1  # optimizer steps without a known root until the next look; grows with each
+_mine, _owned = -1, -1  # references to a wrapper and its dictionary when nobody else has them
 
 
 def install(module: "Any") -> None:
@@ -47,7 +52,8 @@ def install(module: "Any") -> None:
     _module, _original = module.Module, module.Module.__dict__["__call__"]
     _grad_enabled = sys.modules["torch"].is_grad_enabled
     dress(_discover, _original)
-    loader.ends.append(arm)
+    _calibrate()
+    loader.look_out = arm
     postimport.finder.prepare("torch._dynamo", disarm)  # it keeps the class's call as it finds it
     arm()
 
@@ -87,12 +93,17 @@ def _disarming(original: "Any") -> "Any":
     return run_start_callbacks
 
 
-def arm() -> None:
-    """Looks at the next call of a module, whichever it is, if there may be a new root."""
-    global _budget
+def arm(again: bool = True) -> None:
+    """Looks at the next call of a module, whichever it is, if there may be a new root.
+
+    `again`: known roots, too, may look for another one after their next call.
+    """
+    global _budget, _round
+    _round += again
     if _budget > 0 and not hook.off and _module.__dict__["__call__"] is _original:
         _budget -= 1
         _module.__call__ = _discover
+    home.news |= _budget > 0
 
 
 def disarm() -> None:
@@ -102,15 +113,15 @@ def disarm() -> None:
 
 
 def stepped(new: bool) -> None:
-    """An optimizer step is over; `new`: the first one of that optimizer."""
-    global _budget, called
+    """An optimizer stepped for the first time (`new`), or all of them without a known root."""
+    global _budget, _patience
     if new:
         _budget = max(_budget, 32)
-        arm()
-    elif not called:
-        _budget = max(_budget, 1)
-        arm()
-    called = False
+    elif home.uncalled < _patience:
+        return
+    else:  # to arm costs 0.2 ms: classes forget what they know of their methods
+        home.uncalled, _patience, _budget = 0, min(2 * _patience, 1 << 16), max(_budget, 1)
+    arm()
 
 
 def _discover(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
@@ -130,7 +141,7 @@ def _discover(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
 
 def _adopt(root: "Any") -> None:
     """Puts the wrapper on a root that has none."""
-    global _count, _budget, _roots
+    global _count, _budget, _patience, _roots
     inner = root.__dict__.get(KEY)
     if isinstance(inner, RootCall):
         if inner.root() is root:
@@ -140,8 +151,9 @@ def _adopt(root: "Any") -> None:
     if len(_roots) >= MOST_ROOTS:
         _budget = 0
         return
-    _count += 1
+    _count, _patience = _count + 1, 1
     call = RootCall(root, min(_count, wire.IDENT_MAX), inner)
+    home.news = True
     root.__dict__[KEY] = call
     _roots.append(weakref.ref(call))
 
@@ -153,31 +165,34 @@ class RootCall:
     collection. For pickle and copy it is None, wherever a class passes its whole dictionary on.
     """
 
-    __slots__ = ("__weakref__", "ident", "inner", "root", "told")
+    __slots__ = ("__weakref__", "ident", "inner", "looks", "meta", "root", "round", "untold")
 
     def __init__(self, root: "Any", ident: int, inner: "Any") -> None:
         self.root = weakref.ref(root)
         self.ident = ident
+        self.meta = wire.FORWARD | ident << wire.IDENT_SHIFT
         self.inner = inner  # what Module.compile() had put here
-        self.told = False
+        self.untold = True
+        self.round = self.looks = 0
 
     def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
-        root = self.root()
-        caller = sys._getframe(1).f_locals.get("self")
-        moved = caller is not root and self._moved(caller)
-        if moved:
-            root = caller
+        root, moved = self.root(), False
+        own = root.__dict__ if root is not None else {}
+        if own.get(KEY) is not self or getrefcount(self) != _mine or getrefcount(own) != _owned:
+            caller = sys._getframe(1).f_locals.get("self")
+            moved = caller is not root and self._moved(caller)
+            if moved:
+                root = caller
         call = root._call_impl if self.inner is None else self.inner  # type: ignore[union-attr]
-        here = inside()
-        outermost = not (here.forward or here.backward or here.data or hook.off or moved)
-        if not outermost:
+        here = home if home.thread == get_ident() else inside()
+        if here.forward or here.backward or here.data or moved or hook.off:
             try:
                 return call(*args, **kwargs)
             except BaseException as error:
                 undress(error)
                 raise
         here.forward = True
-        meta = wire.FORWARD | here.other | self.ident << wire.IDENT_SHIFT
+        meta = self.meta | here.other
         if _grad_enabled():
             meta |= GRAD
         if root.training:  # type: ignore[union-attr]
@@ -191,24 +206,29 @@ class RootCall:
             raise
         finally:
             here.forward = False
-            if not hook.off:
-                self._wrote(start, meta, root)
-
-    def _wrote(self, start: int, meta: int, root: "Any") -> None:
-        global called
-        try:
             end = clock()
-            ring.emit(start, end, meta)
-            if not self.told and not torch_c._get_tracing_state():
-                self.told = True
-                _tell(root, self.ident)
-            called = True
-            if _budget > 0:
-                arm()
-            if self.ident == 1:
-                capture.tick(capture.CALL, end)
-        except Exception as error:
-            hook.fail(error)
+            try:
+                emit(start, end, meta)
+                home.uncalled = 0
+                if end >= home.due and self.ident == 1:
+                    capture.tick(capture.CALL, end)
+                if home.news:
+                    self._look(root)
+            except Exception as error:
+                hook.fail(error)
+
+    def _look(self, root: "Any") -> None:
+        """While something is new: tells of the root, and looks out for others."""
+        if self.untold and not torch_c._get_tracing_state():
+            self.untold = False
+            _tell(root, self.ident)
+        home.news = self.untold
+        if self.round != _round:
+            self.round, self.looks = _round, LOOKS
+        if self.looks > 0:
+            self.looks -= 1
+            arm(again=False)
+        home.news |= _budget > 0
 
     def _moved(self, caller: "Any") -> bool:
         """Whether the caller is another module that got our wrapper with a root's dictionary."""
@@ -228,6 +248,23 @@ class RootCall:
 
     def __deepcopy__(self, memo: object) -> None:
         return None
+
+
+class _Counting(RootCall):
+    """Learns how many references a wrapper has while torch calls it."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: "Any", **kwargs: "Any") -> None:
+        global _mine, _owned
+        own = self.root().__dict__  # type: ignore[union-attr]
+        _mine, _owned = getrefcount(self), getrefcount(own)
+
+
+def _calibrate() -> None:
+    root = _module()
+    root.__dict__[KEY] = _Counting(root, 0, None)
+    root()
 
 
 def _tell(root: "Any", ident: int) -> None:

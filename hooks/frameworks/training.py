@@ -6,7 +6,8 @@ import weakref
 from .. import capture, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
-from ..threads import inside
+from ..ring import emit
+from ..threads import get_ident, home, inside
 from . import modules
 
 TYPE_CHECKING = False
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 backwards, optimizers = Hook("backward"), Hook("optimizer")
 clock = ring.clock
 torch_c: "Any" = sys.modules["torch"]._C
-RAISED = wire.F_RAISED << wire.FLAG_SHIFT
+RAISED, IDENT = wire.F_RAISED << wire.FLAG_SHIFT, wire.IDENT_SHIFT
+BACKWARD, OPTIMIZER = wire.BACKWARD, wire.OPTIMIZER
 ends: "list[Any]" = []  # called with start and end of each backward, before its record
 
 
@@ -28,8 +30,8 @@ def install_backward(module: "Any") -> None:
 
 def _backward(original: "Any") -> "Any":
     def backward(*args: "Any", **kwargs: "Any") -> "Any":
-        here = inside()
-        outermost, meta = not here.backward, wire.BACKWARD | here.other
+        here = home if home.thread == get_ident() else inside()
+        outermost, meta = not here.backward, BACKWARD | here.other
         here.backward = True
         start = clock()
         try:
@@ -41,14 +43,13 @@ def _backward(original: "Any") -> "Any":
         finally:
             if outermost:
                 here.backward = False
-                if not backwards.off:
-                    try:
-                        end = clock()
-                        for called in ends:
-                            called(start, end)
-                        ring.emit(start, end, meta)
-                    except Exception as error:
-                        backwards.fail(error)
+                try:
+                    end = clock()
+                    for called in ends:
+                        called(start, end)
+                    emit(start, end, meta)
+                except Exception as error:
+                    backwards.fail(error)
 
     return backward
 
@@ -99,8 +100,8 @@ _count = 0
 
 def _step(original: "Any") -> "Any":
     def step(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        here = inside()
-        outermost, meta = not here.stepping, wire.OPTIMIZER | here.other
+        here = home if home.thread == get_ident() else inside()
+        outermost, meta = not here.stepping, OPTIMIZER | here.other
         here.stepping = True
         start = clock()
         try:
@@ -112,25 +113,20 @@ def _step(original: "Any") -> "Any":
         finally:
             if outermost:
                 here.stepping = False
-                if not optimizers.off:
-                    _stepped(self, start, meta)
+                end = clock()
+                try:
+                    known = _known.get(id(self))
+                    ident = known[0] if known is not None else _number(self)
+                    emit(start, end, meta | ident << IDENT)
+                    home.uncalled += 1
+                    if known is None or home.uncalled > len(_known):
+                        modules.stepped(known is None)
+                    if ident == 1 and end >= home.due:
+                        capture.tick(capture.STEP, end)
+                except Exception as error:
+                    optimizers.fail(error)
 
     return step
-
-
-def _stepped(optimizer: "Any", start: int, meta: int) -> None:
-    end = clock()
-    try:
-        known = _known.get(id(optimizer))
-        ident = known[0] if known is not None else _number(optimizer)
-        ring.emit(start, end, meta | ident << wire.IDENT_SHIFT)
-        if known is None or not modules.called:
-            modules.stepped(known is None)
-        modules.called = False
-        if ident == 1:
-            capture.tick(capture.STEP, end)
-    except Exception as error:
-        optimizers.fail(error)
 
 
 def _number(optimizer: "Any") -> int:

@@ -43,6 +43,14 @@ MODELS = """
     other.__dict__.update(net.__dict__)
     other.scale = 3.0
     print(torch.equal(other(x), before * 3), torch.equal(other(x), before * 3))
+    class Twice(Net):
+        def forward(self, x):
+            return super().forward(x) * 2
+    twin = Twice.__new__(Twice)
+    twin.__dict__ = net.__dict__  # the same dictionary
+    print(torch.equal(twin(x), before * 2), torch.equal(net(x), before))
+    print(torch.equal(twin(x), before * 2))
+    del twin
     replica = net._replicate_for_data_parallel()
     replica.scale = 4.0
     replica.layer = net.layer

@@ -17,7 +17,7 @@ from accelprof.profiler.steps import StepBuilder
 
 SCHEMA = Path(storage.__file__).parent / "schema.sql"
 KINDS = st.sampled_from(range(20))
-FLAGS = st.sampled_from([0, 0, 0, 1, 2, 3, 3, wire.F_RAISED, wire.F_OTHER_THREAD])
+FLAGS = st.sampled_from([0, 0, 0, 1, 2, 3, 3, 4, 7, wire.F_RAISED, wire.F_OTHER_THREAD])
 SPAN = st.tuples(
     st.integers(0, 3000), st.integers(0, 200), KINDS, FLAGS, st.integers(0, 2), st.integers(0, 40)
 )

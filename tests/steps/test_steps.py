@@ -709,3 +709,38 @@ def test_a_step_of_a_million_spans_stays_small():
     assert len(rows) == 3
     assert ms(rows, "evaluation_ns") == [None, 200_000, 0]
     assert ms(rows, "duration_ns") == [10, 200_010, 10]
+
+
+def test_a_wait_whose_cpu_time_was_not_measured_counts_in_proportion() -> None:
+    s = Script()
+    for measured in (True, True, False, False):
+        s.fetch()
+        if not measured:
+            s.span(wire.DATA_WAIT, 2, wire.F_NO_CPU, 1)
+        s.forward()
+        s.backward()
+        s.step()
+    s.spans[-4] = (*s.spans[-4][:3], wire.F_NO_CPU, 1, 0)
+    s.spans[-5] = (*s.spans[-5][:3], wire.F_NO_CPU, 1, 0)
+    rows = steps(s)
+    assert ms(rows, "data_wait_ns") == [2, 2, 4, 4]
+    assert ms(rows, "data_wait_cpu_ns") == [1, 1, 2, None]
+
+
+def test_calls_that_one_forward_stands_for() -> None:
+    """A recurrent cell in training is one span of many calls; in inference each is a step."""
+    s = Script()
+    for _ in range(3):
+        s.forward(1, ms=40)
+        s.spans[-1] = (*s.spans[-1][:3], TRAIN | wire.F_CALLS, 1, 1000)
+        s.backward()
+        s.step()
+    rows = steps(s)
+    assert len(rows) == 3 and ms(rows, "forward_ns") == [40] * 3
+    assert [row["samples"] for row in rows] == [None] * 3
+
+    s = Script()
+    for _ in range(UNKNOWN_FORWARDS):
+        s.predict(1, ms=2, flags=TRAIN | wire.F_CALLS, value=20)
+    rows = steps(s)
+    assert len(rows) == 20 * UNKNOWN_FORWARDS and set(ms(rows, "forward_ns")) == {0.1}
