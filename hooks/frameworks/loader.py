@@ -7,12 +7,13 @@ spawned workers each end costs as much as many batches.
 import os
 import sys
 import weakref
+from _thread import get_ident
 
 from .. import ring, wire
 from ..facts import fact
 from ..patching import Hook, undress, user_frame
 from ..ring import emit
-from ..threads import get_ident, home, inside
+from ..threads import home, inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -343,7 +344,7 @@ class Fetch:
         self.meta = wire.FETCH | ident << IDENT
 
     def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
-        fetcher = self.fetcher()
+        fetcher: "Any" = self.fetcher()
         start, cpu = clock(), cpu_clock()
         try:
             batch = type(fetcher).fetch(fetcher, *args, **kwargs)

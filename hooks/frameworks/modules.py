@@ -10,13 +10,14 @@ may show up, and for a bounded number of times (`_budget`).
 
 import sys
 import weakref
+from _thread import get_ident
 from sys import getrefcount
 
 from .. import capture, postimport, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
 from ..ring import emit
-from ..threads import get_ident, home, inside
+from ..threads import home, inside
 from . import loader
 
 TYPE_CHECKING = False
@@ -257,7 +258,7 @@ class _Counting(RootCall):
 
     def __call__(self, *args: "Any", **kwargs: "Any") -> None:
         global _mine, _owned
-        own = self.root().__dict__  # type: ignore[union-attr]
+        own = self.root().__dict__
         _mine, _owned = getrefcount(self), getrefcount(own)
 
 

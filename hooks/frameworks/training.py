@@ -2,12 +2,13 @@
 
 import sys
 import weakref
+from _thread import get_ident
 
 from .. import capture, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
 from ..ring import emit
-from ..threads import get_ident, home, inside
+from ..threads import home, inside
 from . import modules
 
 TYPE_CHECKING = False
