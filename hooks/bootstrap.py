@@ -24,9 +24,10 @@ def start(spool: str, folder: str) -> None:
 def _after_torch(torch: "Any") -> None:
     """torch is imported: put the hooks in. Whatever goes wrong here is not the job's business."""
     try:
-        from . import frameworks
+        from . import frameworks, tracing
 
         frameworks.install(torch)
+        tracing.allow()
     except Exception as error:
         facts.fact("hook_off", hook="install", error=f"{type(error).__name__}: {error}")
 
@@ -47,6 +48,9 @@ def _after_fork() -> None:
     ring = _loaded("ring")
     if ring is not None:
         ring.reset()
+    tracing = _loaded("tracing")
+    if tracing is not None:
+        tracing.after_fork()
 
 
 def _at_exit() -> None:

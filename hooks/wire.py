@@ -5,7 +5,9 @@ A spool folder holds, for every process of the job that the hooks reached:
     PID-HEX.facts   JSON lines: who the process is, its loaders, optimizers, models (`FACT_*`)
     PID-HEX.ring    an mmap ring of 32-byte span records behind a 4096-byte header (`HEADER`)
 
-Both are untrusted input to the reader. HEX is the start time in ns, so a reused pid is a new file.
+and `tracer`, in which the launcher says its pid (see tracing.py).
+
+All of it is untrusted input to the reader. HEX is the start time in ns: a reused pid is a new file.
 The version is checked before anything else is read; another version is refused, not misread.
 """
 
@@ -91,6 +93,7 @@ FACT_FAILURE = "failure"
 FACT_ALLOCATOR = "allocator"
 FACT_EXIT = "exit"  # the interpreter ended in order
 
+TRACER = "tracer"  # a file of the spool
 ENV_SPOOL = "ACCELPROF_SPOOL"  # the spool folder; set by `accelprof run`
 ENV_DISABLE = "ACCELPROF_DISABLE"  # "1": hooks stay off in this process tree
 ENV_CAPTURE = "ACCELPROF_CAPTURE"  # auto | off | STEP

@@ -136,6 +136,7 @@ def _make(folder: Path, options: RunOptions, name: str) -> Path:
         if space.f_bavail * space.f_frsize < SPACE_NEEDED_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         (folder / library.SPOOL).mkdir(mode=0o700)
+        (folder / library.SPOOL / wire.TRACER).write_text(str(os.getpid()))
         settings = asdict(options) | {
             "id": folder.name,
             "name": name,
