@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..storage import library
 from ..storage.live import LiveServer
+from ..storage.rollup import EVERY_S
 from ..storage.writer import RunWriter
 from .clock import Clock
 from .control import Attachment, Control, Ending, bear_witness
@@ -62,6 +63,7 @@ class Agent:
         self._ingest: Ingest | None = None
         self._environment: dict[str, Any] = {}
         self._wrote_trouble = False
+        self._rolled_s = time.monotonic()
 
     def run(self) -> int:
         """Records until the job is gone, then finishes; the agent's exit status."""
@@ -141,9 +143,18 @@ class Agent:
         with self.log.fence("storage"):
             if self.flush() and self._ingest:
                 self._ingest.keep_positions(self.folder / SPOOL_POSITIONS)
+        with self.log.fence("storage"):
+            self._roll_up()
         if self.control.stopped:
             with self.log.fence("launcher"):
                 self._wake_launcher()
+
+    def _roll_up(self) -> None:
+        """Of long runs: what is old gets coarser."""
+        now_s = time.monotonic()
+        if now_s - self._rolled_s > EVERY_S:
+            self._rolled_s = now_s
+            self.writer.roll_up(self.clock.now_ns())
 
     def flush(self) -> bool:
         """Stores what is buffered; trouble goes into the log once until it is over."""

@@ -54,8 +54,8 @@ def calibrate(agent: Agent) -> None:
     process, torch = main.fact(wire.FACT_PROCESS), main.fact(wire.FACT_TORCH)
     python = process.get("executable") or sys.executable
     of = (library.home(), python, torch.get("version"), torch.get("threads"))
-    known = calibration.load(calibration.cache_path(*of))
-    if known is None and not agent.settings["quiet"]:
+    known = calibration.usable(calibration.cache_path(*of))
+    if calibration.due(calibration.cache_path(*of)) and not agent.settings["quiet"]:
         say("measuring what this machine can do, once, about 10 s (Ctrl-C leaves it out)")
     agent.calibrating = True
     try:

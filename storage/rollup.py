@@ -89,22 +89,25 @@ def _progress(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
 def _merge(
     connection: duckdb.DuckDBPyConnection, table: str, bucket_ns: int, span: tuple[int, int]
 ) -> None:
-    where, keys = "WHERE t_ns >= ? AND t_ns < ?", TABLES[table]
+    where = "WHERE t_ns >= ? AND t_ns < ?"
     ((before,),) = connection.execute(f"SELECT count(*) FROM {table} {where}", span).fetchall()
     if not before:
         return
-    columns = ", ".join(_aggregate(n, k, keys) for n, k in _columns(connection, table))
-    group = ", ".join((f"t_ns // {bucket_ns}", *keys))
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE rolled AS SELECT {columns} FROM {table} {where} "
-        f"GROUP BY {group} ORDER BY {group}",
-        span,
-    )
+    coarse = coarser(table, _columns(connection, table), bucket_ns, where)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE rolled AS FROM {coarse} ORDER BY t_ns", span)
     ((after,),) = connection.execute("SELECT count(*) FROM rolled").fetchall()
     if after < before:
         connection.execute(f"DELETE FROM {table} {where}", span)
         connection.execute(f"INSERT INTO {table} SELECT * FROM rolled")
     connection.execute("DROP TABLE rolled")
+
+
+def coarser(table: str, columns: Sequence[tuple[str, str]], bucket_ns: int, where: str = "") -> str:
+    """A subquery: the table's rows with one for each bucket; `columns` are names and types."""
+    keys = TABLES[table]
+    made = ", ".join(_aggregate(name, kind, keys) for name, kind in columns)
+    group = ", ".join((f"t_ns // {bucket_ns}", *keys))
+    return f"(SELECT {made} FROM {table} {where} GROUP BY {group})"
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]:

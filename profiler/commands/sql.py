@@ -1,4 +1,4 @@
-"""`accelprof sql [RUN] "SELECT ..."`: read-only SQL over one run, live or finished."""
+"""`accelprof sql [RUN] "SELECT ..."`: read-only SQL over one run or all, live or finished."""
 
 from __future__ import annotations
 
@@ -15,27 +15,52 @@ def sql(
         list[str], typer.Argument(metavar='[RUN] "SELECT ..."', help="Run (default last), query.")
     ],
     json: Annotated[bool, typer.Option("--json", help="JSON alone on stdout.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Over all runs.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Ask every run; its id becomes the first column.")
+    ] = False,
 ) -> None:
     """Ask a run's tables: run, step, host_sample, process, op, finding, ...; views steps, timeline.
 
     Example: accelprof sql last "SELECT avg(ms), quantile_cont(ms, 0.95) FROM steps"
     """
-    if every:
-        raise UserError("--all is not supported yet: name one run")
-    if len(words) > 2:
-        raise UserError('give a run and one query in quotes: accelprof sql last "SELECT ..."')
+    if len(words) > (1 if every else 2):
+        given = 'sql --all "SELECT ..."' if every else 'sql last "SELECT ..."'
+        raise UserError(f"give one query in quotes: accelprof {given}")
     from ...storage.library import resolve
     from ...storage.reader import open_run
 
-    with open_run(resolve(words[0] if len(words) == 2 else "last")) as reader:
-        columns, rows = reader.table(words[-1])
+    if every:
+        columns, rows = _of_all(words[0])
+    else:
+        with open_run(resolve(words[0] if len(words) == 2 else "last")) as reader:
+            columns, rows = reader.table(words[-1])
     if json:
         _print_json(columns, rows)
     elif sys.stdout.isatty():
         _print_table(columns, rows)
     else:
         _print_tabbed(columns, rows)
+
+
+def _of_all(query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """One query asked of each run, oldest first; runs that cannot be read are told on stderr."""
+    from ...storage.library import home, list_runs
+    from ...storage.reader import BadRunFile, open_run
+
+    columns: list[str] = []
+    found: list[tuple[Any, ...]] = []
+    for folder in reversed(list_runs()):
+        try:
+            with open_run(folder) as reader:
+                names, rows = reader.table(query)
+        except BadRunFile as error:
+            print(f"accelprof: left out: {_cell(error)}", file=sys.stderr)
+            continue
+        columns = columns or ["run_id", *names]
+        found += [(folder.name, *row) for row in rows]
+    if not columns:
+        raise UserError(f"no run in {home() / 'runs'} can be asked", status=3)
+    return columns, found
 
 
 def _print_json(columns: list[str], rows: list[tuple[Any, ...]]) -> None:

@@ -58,7 +58,7 @@ def capacity(view: RunView) -> Capacity | None:
     made, step_s = view.workers, view.step_s
     if made is None or step_s is None or made.fetch_s <= 0 or not view.steady.steps:
         return None
-    per_step = made.batches / len(view.steady.steps)
+    per_step = made.batches / view.steady.count
     batch_s = made.fetch_s * (per_step if 0.5 < per_step < 1000 else 1.0)
     cpu_s = made.cpu_s * batch_s / made.fetch_s if made.cpu_s is not None else None
     work_s = max(step_s * (1.0 - view.shares.get("input", 0.0)), 1e-6)
@@ -98,7 +98,7 @@ def making_cpu(view: RunView) -> float | None:
         return None
     if not step_s or not cores or (view.host.cpu_share or 0.0) < FULL_CPU:
         return None
-    per_step = made.batches / len(view.steady.steps)
+    per_step = made.batches / view.steady.count
     return min(1.0, made.cpu_s * per_step / (cores * step_s))
 
 

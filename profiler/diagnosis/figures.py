@@ -58,25 +58,31 @@ def run_info(view: RunView) -> RunInfo:
 
 
 def time(view: RunView) -> Time:
-    steps = view.steady.steps
+    steps, whole = view.steady.steps, view.steady.whole
     durations = [s.duration_ns / 1e6 for s in steps]
-    total_s = view.steady.duration_ns / 1e9
+    total_s = (whole.duration_ns if whole else view.steady.duration_ns) / 1e9
     counted = [s.samples for s in steps if s.samples is not None]
-    samples = sum(counted) / total_s if total_s and len(counted) == len(steps) and counted else None
-    mean = sum(durations) / len(durations) if durations else None
+    seen = sum(counted) if len(counted) == len(steps) and counted else None
+    samples = whole.samples if whole else seen
+    count = view.steady.count
+    mean = total_s * 1e3 / count if count else None
+    p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)
     not_observed = [p for p in PHASES if p not in view.observed] if view.steps else []
     return Time(
-        steps=len(steps), ranks=max(1, len(view.ranks)),
-        step_ms=StepMs(p50=quantile(durations, 0.5), p95=quantile(durations, 0.95), mean=mean),
-        samples_per_s=samples, steps_per_s=len(steps) / total_s if total_s else None,
-        epoch_s=_epoch_s(view, mean), shares=view.shares, steps_total=len(view.steps),
+        steps=count, ranks=max(1, len(view.ranks)),
+        step_ms=StepMs(
+            p50=whole.p50_ms if whole else p50, p95=whole.p95_ms if whole else p95, mean=mean
+        ),
+        samples_per_s=samples / total_s if samples is not None and total_s else None,
+        steps_per_s=count / total_s if total_s else None,
+        epoch_s=_epoch_s(view, mean), shares=view.shares, steps_total=view.steps_total,
         warmup_steps=view.steady.warmup, not_observed=not_observed,
     )  # fmt: skip
 
 
 def _epoch_s(view: RunView, mean_ms: float | None) -> float | None:
     """From one epoch's first step to the next; else the loader's batches times the step."""
-    starts = [s.t_ns for s in view.steps if s.first_of_epoch]
+    starts = view.epoch_starts
     if len(starts) >= 2:
         whole = [(b - a) / 1e9 for a, b in pairwise(starts)]
         return quantile(whole, 0.5)
@@ -191,6 +197,11 @@ def quality(
     notes = list(view.notes)
     if view.split is not None and view.split.overhead > 0.05:
         notes.append(f"the capture cost {view.split.overhead:.0%} of its step (taken off)")
+    if view.steps_total > len(view.steps):
+        one_by_one = f"{len(view.steps)} of {view.steps_total} steps were looked at, evenly spread"
+        whole = view.steady.whole
+        exact = "; counts, shares and step times are of all" if whole and whole.exact else ""
+        notes.append(one_by_one + exact)
     if view.outside is not None:
         notes.append(
             f"shares are of {view.outside.samples} stack samples in {view.outside.windows} "

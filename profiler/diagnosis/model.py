@@ -160,16 +160,34 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """All steady steps of a long run, of which only some were read."""
+
+    count: int
+    duration_ns: int
+    p50_ms: float
+    p95_ms: float
+    samples: int | None
+    sums: tuple[float, ...]  # by shares.RAW
+    exact: bool = True  # else as many times those of the steps that were read
+
+
+@dataclass(frozen=True)
 class Steady:
     """The part that is judged: after warm-up, without captured steps."""
 
     steps: tuple[Step, ...] = ()
     warmup: int = 0
     captured: tuple[Step, ...] = ()
+    whole: Whole | None = None  # `steps` stand for more than themselves
 
     @property
     def duration_ns(self) -> int:
         return sum(s.duration_ns for s in self.steps)
+
+    @property
+    def count(self) -> int:
+        return self.whole.count if self.whole else len(self.steps)
 
 
 @dataclass(frozen=True)
@@ -275,11 +293,15 @@ class RunView:
     synchronisations: dict[str, float] = field(default_factory=dict)  # operator: calls a step
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
+    steps_total: int = 0  # of the judged process, also those that were not read
+    epoch_starts: tuple[int, ...] = ()  # ns
     outside: Any = None  # outside.Estimate of a job whose steps no hook saw
     imported: bool = False  # from another tool's trace: few steps, chosen by whoever recorded it
 
     @property
     def step_s(self) -> float | None:
+        if self.steady.whole:
+            return self.steady.whole.duration_ns / self.steady.whole.count / 1e9
         count = len(self.steady.steps)
         return self.steady.duration_ns / count / 1e9 if count else None
 

@@ -153,7 +153,7 @@ def clock_notes(table: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def rows(
     found: Mapping[Peer, Steady], steps: Mapping[Peer, Sequence[Step]], path: Path,
-    hosts: Sequence[str],
+    hosts: Sequence[str], counts: Mapping[Peer, int],
 ) -> tuple[dict[str, Any], ...]:  # fmt: skip
     """The report's table of ranks."""
     offsets = clock_offsets(found) if len(hosts) > 1 else {}
@@ -163,7 +163,7 @@ def rows(
         if not count and len(found) > 1:
             continue
         row = _row(part, count) | {"rank": steps[peer][0].rank, "pid": peer.pid,
-                                   "steps": len(steps[peer])}  # fmt: skip
+                                   "steps": counts[peer]}  # fmt: skip
         if path.compared is not None:
             row["slowest_share"] = path.compared.slowest.get(peer, 0.0)
         if len(hosts) > 1:

@@ -131,7 +131,7 @@ def _verdict(
     top, bottleneck = view.shares[name], windows.BOTTLENECK_OF[name]
     cause, why = _cause(name, fired)
     facts = [evidence(
-        f"{NAMES[name]} takes {percent(top)} of {len(view.steady.steps)} steady steps",
+        f"{NAMES[name]} takes {percent(top)} of {view.steady.count} steady steps",
         f"{name}_share", top,
     )]  # fmt: skip
     facts += why.evidence if why else []

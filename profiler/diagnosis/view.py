@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from ...hooks import wire
-from . import hardware, outside, ranks, roofline, shares, sources, stacks, steady
+from . import hardware, outside, ranks, roofline, shares, sources, stacks, steady, thinned
 from .capacity import waits
+from .evened import evened
 from .model import (
     PHASES,
-    STEP_COLUMNS,
     Loader,
     OpRow,
     RunView,
@@ -35,17 +35,23 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
     operators, stacks) is that of the node with the slowest rank.
     """
     readers = (reader, *others)
-    made = _steps_by_peer(readers)
+    made, counts = _steps_by_peer(readers)
     runs = [sources.run_row(one) for one in readers]
     imported = bool(runs[0]["settings"] and runs[0]["settings"].get("imported"))
     parts = {peer: steady.find(found, settled=imported) for peer, found in made.items()}
     path = ranks.slowest_path(parts)
     node, critical = path.critical or (0, None)
-    reader, hosts = readers[node], _hosts(runs)
+    reader, hosts = evened(readers[node]), _hosts(runs)
     run = runs[node] | {"host": _named(hosts)}
     processes = sources.processes(reader)
-    table = ranks.rows(parts, made, path, hosts)
+    table = ranks.rows(parts, made, path, hosts, counts)
     steps = made[path.critical] if path.critical is not None else []
+    total = counts[path.critical] if path.critical is not None else 0
+    judged = path.steady
+    if total > len(steps) and critical is not None:
+        exact = path.compared is None  # a path through several ranks is not one query
+        stands_for = thinned.whole(reader, critical, judged) if exact else None
+        judged = replace(judged, whole=stands_for or thinned.scaled(judged, total))
     span = _span(parts[path.critical] if path.critical is not None else Steady(), run, now_ns)
     facts = _facts(processes, critical)
     events = sources.events(reader)
@@ -59,7 +65,7 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         seen = outside.estimate(reader, critical)
     view = RunView(
         run=run, steps=tuple(steps),
-        steady=path.steady, shares={}, observed=_observed(steps),
+        steady=judged, shares={}, observed=_observed(steps),
         split=None, ceilings=ceilings,
         loaders=_loaders(facts), optimizers=_all(facts, wire.FACT_OPTIMIZER),
         roots=_all(facts, wire.FACT_ROOT), workers=sources.workers(reader, span, processes),
@@ -71,7 +77,8 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         busy_threads=_busy_threads(sampled, critical), events=events,
         notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
         allocator=_allocator(facts), failures=_failures(processes), now_ns=now_ns,
-        imported=imported,
+        imported=imported, steps_total=total,
+        epoch_starts=tuple(thinned.epochs(reader, critical)) if critical is not None else (),
     )  # fmt: skip
     if seen is not None:
         return replace(view, shares=seen.shares)
@@ -92,7 +99,7 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     has_loader = bool(view.loaders) or any(s.data_wait_ns is not None for s in steps)
     view = replace(view, stacks=_idle_is_input(view, has_loader))
     division = shares.Division(None, view.device, view.stacks, has_loader, None)
-    sums = shares.totals(steps)
+    sums = list(view.steady.whole.sums) if view.steady.whole else shares.totals(steps)
     before, _, _ = shares.divide(sums, division)
     total = sum(sums) or 1.0
     loose = {name: sums[shares.RAW.index(name)] for name in ("work", "before_forward", "uncovered")}
@@ -161,23 +168,21 @@ def _column_share(steps: Sequence[Step], column: str, duration: int) -> float | 
 # --- pieces ------------------------------------------------------------------------------------
 
 
-MOST_STEPS = 300_000  # read in all, where several processes make steps
-
-
-def _steps_by_peer(readers: Sequence[Reader]) -> dict[ranks.Peer, list[Step]]:
-    counts = [one.rows("SELECT pid, count(*) FROM step GROUP BY pid") for one in readers]
-    several = sum(map(len, counts))
-    found: dict[ranks.Peer, list[Step]] = defaultdict(list)
-    for node, one in enumerate(readers):
-        # A rank's latest steps: the ranks of a large job have more than can be compared
-        last = "" if several < 2 else (
-            "QUALIFY row_number() OVER (PARTITION BY pid ORDER BY step DESC) <= "
-            f"{max(1000, MOST_STEPS // several)}"
-        )  # fmt: skip
-        for row in one.rows(f"SELECT {STEP_COLUMNS} FROM step {last} ORDER BY t_ns"):
-            step = Step._make(row)
-            found[ranks.Peer(node, step.pid)].append(step)
-    return dict(found)
+def _steps_by_peer(
+    readers: Sequence[Reader],
+) -> tuple[dict[ranks.Peer, list[Step]], dict[ranks.Peer, int]]:
+    """The steps that were read, and how many each process made."""
+    several = sum(len(one.rows("SELECT DISTINCT pid FROM step")) for one in readers)
+    taken = [thinned.read(one, processes=several) for one in readers]
+    made = {
+        ranks.Peer(node, pid): steps
+        for node, one in enumerate(taken) for pid, steps in one.steps.items()
+    }  # fmt: skip
+    counts = {
+        ranks.Peer(node, pid): count
+        for node, one in enumerate(taken) for pid, count in one.counts.items()
+    }  # fmt: skip
+    return made, counts
 
 
 def _hosts(runs: Sequence[dict[str, Any]]) -> list[str]:

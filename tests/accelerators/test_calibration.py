@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,33 @@ def test_damaged_cache_is_measured_again(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("{")
     assert calibration.load(path) is None
+
+
+def made(age_s: float, *, disturbed: bool, fp32: float = 1e11) -> calibration.Calibration:
+    when = datetime.now(UTC) - timedelta(seconds=age_s)
+    return calibration.Calibration(
+        flops={"fp32": fp32}, bytes_per_s=1e10, disturbed=disturbed, measured_at=when.isoformat()
+    )
+
+
+def test_a_disturbed_one_is_kept_for_a_while(tmp_path: Path) -> None:
+    """A machine that is never quiet costs a wait an hour, not one a run."""
+    path = calibration.cache_path(tmp_path, "/nonexistent/python", "2.0", 1)
+    calibration.save(made(60, disturbed=True), path)
+    assert not calibration.due(path)
+    kept = calibration.ensure_quick(tmp_path, "/nonexistent/python", "2.0", 1)
+    assert kept is not None and kept.disturbed
+    calibration.save(made(calibration.RETRY_S + 60, disturbed=True), path)
+    assert calibration.due(path) and calibration.usable(path) is None
+    # It cannot be measured again: the old one serves, and the next run does not try at once
+    assert calibration.ensure_quick(tmp_path, "/nonexistent/python", "2.0", 1) is not None
+    assert not calibration.due(path)
+    calibration.save(made(10 * calibration.RETRY_S, disturbed=False), path)
+    assert not calibration.due(path) and calibration.usable(path) is not None
+
+
+def test_of_two_disturbed_ones_the_better_rates_hold() -> None:
+    best = calibration.better_of(
+        made(0, disturbed=True, fp32=1e11), made(0, disturbed=True, fp32=3e11)
+    )
+    assert best.flops == {"fp32": 3e11} and best.bytes_per_s == 1e10

@@ -29,7 +29,8 @@ from .conftest import Bench
         (["run", ""], 127, "command not found"),
         (["sql", "SELECT 1"], 3, "no run 'last'"),
         (["sql", "nosuch", "SELECT 1"], 3, "no run 'nosuch'"),
-        (["sql", "--all", "SELECT 1"], 2, "--all is not supported yet"),
+        (["sql", "--all", "SELECT 1", "SELECT 2"], 2, "give one query in quotes"),
+        (["sql", "--all", "SELECT 1"], 3, "can be asked"),
         (["sql", "a", "b", "c"], 2, "one query in quotes"),
     ],
 )
