@@ -262,7 +262,8 @@ def _flops(judged: Sequence[Judged], ceilings: Ceilings, steps: int) -> dict[str
 
 
 def _precision(row: OpRow, ceilings: Ceilings) -> str:
-    told = row.dtype or "fp32"
+    """Of a product, its own; all else is vector arithmetic, of which fp32 has a peak everywhere."""
+    told = (row.dtype or "fp32") if _kind(row) == "gemm" else "fp32"
     fp32 = ceilings.flops.get("fp32")
     if told != "fp32" or "tf32" not in ceilings.flops or not fp32 or row.time_ns <= 0:
         return told

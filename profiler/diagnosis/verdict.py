@@ -314,6 +314,9 @@ def _device_doubts(view: RunView, doubts: _Doubts) -> None:
     if use.busy_share is None:
         doubts.add("low", "the device's utilisation could not be read")
     elif use.dram_share is None and use.tensor_share is None:
+        if view.split is None:
+            doubts.add("low", "the memory controller's utilisation alone tells memory from "
+                       "arithmetic")  # fmt: skip
         doubts.add("medium", "no counters of memory and arithmetic on this device")
 
 

@@ -153,10 +153,23 @@ def _memory_fraction(view: RunView, split: Any) -> float | None:
         return use.dram_share / both if both > 0 else None
     if split is not None and split.compute + split.memory > 0:
         return float(split.memory / (split.compute + split.memory))
-    if use.memory_busy_share is not None and use.busy_share:
+    if use.memory_busy_share is not None and use.busy_share and not _draws_little(view):
         # The memory controller's busy time is a proxy: above half of the kernels' time it limits
         return min(1.0, use.memory_busy_share / use.busy_share)
     return None
+
+
+# Of the power limit: one small kernel after the other keeps a device "busy" and draws no more
+LITTLE_POWER = 0.4
+
+
+def _draws_little(view: RunView) -> bool:
+    """Whether utilisation says busy and the power says that hardly anything works."""
+    draws = [
+        d.power_w / limit for d in view.used_devices
+        if d.power_w is not None and (limit := d.number("power_limit_w"))
+    ]  # fmt: skip
+    return bool(draws) and max(draws) < LITTLE_POWER
 
 
 def _column_share(steps: Sequence[Step], column: str, duration: int) -> float | None:

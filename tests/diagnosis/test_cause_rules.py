@@ -224,3 +224,27 @@ def test_facts_that_are_no_failures_are_no_findings() -> None:
     run = loop().process(facts=json.dumps([{"k": "failure"}, {"k": "failure", "what": "x"}]))
     found: set[Any] = {f.id for f in diagnose(run, now_ns=T0).findings}
     assert not found & {"out-of-memory", "worker-died"}
+
+
+def test_bursts_count_by_their_sum_and_not_by_the_median() -> None:
+    """Four workers bring four batches at once: waits of 5, 1, 0, 77, 5, 1, 0, 80 ms."""
+    waits = (5.0, 1.0, 0.0, 78.0)
+    run = loop(duration=lambda i: 3.0 + waits[i % 4], data_wait=lambda i: waits[i % 4],
+               forward=1.0, backward=1.0, optimizer=0.5, pre_forward=0.0)  # fmt: skip
+    run.fact("loader", id=1, num_workers=4, length=60).process()
+    report = diagnose(run.batches(59, 90.0, 85.0, workers=4).host(0.6), now_ns=T0)
+    assert report.verdict.bottleneck == "input-bound" and report.time.shares["input"] > 0.8
+
+
+def test_workers_whose_memory_grows_are_told_to_keep_no_python_objects() -> None:
+    """Reference counts of a long list copy the pages that forked workers share."""
+    run = loop(count=600).process().host(0.5, memory_total_bytes=16 << 30,
+                                         memory_used_bytes=8 << 30)  # fmt: skip
+    run.process(100, "worker", worker=0, facts="[]")
+    run.add("process_sample", [
+        {"t_ns": T0 + i * 500 * MS, "pid": pid,
+         "pss_bytes": (400 << 20) + (i * 3 << 20) * (pid > 99)}
+        for i in range(58) for pid in (10, 100)
+    ])  # fmt: skip
+    found = finding(run, "memory-growth")
+    assert "loader workers" in found.title and "numpy" in found.advice[0]

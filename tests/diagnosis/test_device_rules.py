@@ -303,3 +303,33 @@ def test_mfu_is_unknown_where_most_work_was_not_counted() -> None:
     run = training().process().gpu()
     run.ops([op("aten::mm", 5, flops=1e12, bytes=1e9), op("mine::kernel", 30)])
     assert diagnose(run, now_ns=0).utilisation["mfu"] is None
+
+
+def proxy(power: float) -> Run:
+    """A card without counters that says 100 % busy and draws so much of its 400 W."""
+    about = {"power_limit_w": 400.0}
+    return on_gpu(busy=1.0, memory_busy_share=0.1, power_w=power, details=about)
+
+
+def test_utilisation_alone_does_not_make_a_run_compute_bound() -> None:
+    """100 % busy at 25 % of the power limit: one small kernel after the other."""
+    assert diagnose(proxy(100.0), now_ns=0).verdict.bottleneck == "inconclusive"
+    found = diagnose(proxy(360.0), now_ns=0).verdict
+    assert (found.bottleneck, found.confidence) == ("compute-bound", "low")
+
+
+@pytest.mark.parametrize(
+    ("name", "catalogue", "advice"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb", "torch.bfloat16"),
+        ("Tesla V100-SXM2-16GB", "v100-sxm2-16gb", "torch.float16"),
+        ("NVIDIA GeForce GTX 1080 Ti", None, None),
+    ],
+)
+def test_mixed_precision_is_advised_where_the_card_has_it(
+    name: str, catalogue: str | None, advice: str | None
+) -> None:
+    run = training().process().gpu(name=name, catalogue=catalogue)
+    run.ops([op("aten::mm", 40, flops=0.5e12, bytes=1e9, dtype="fp32")])
+    lines = [f.advice[0] for f in diagnose(run, now_ns=0).findings if f.id == "precision"]
+    assert (advice in lines[0]) if advice else not lines

@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from accelprof.benchmarks.verdicts.truth import Truth, of_header
 
 from .conftest import ROOT, User
 
@@ -37,31 +38,6 @@ SHORT = {
     "text_collate": 40,
     "text_tokens": 45,
 }
-TERM = re.compile(r"(\w+)(<=|>=|=)([\w.|-]+)")
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What the header of a sample says."""
-
-    bottleneck: list[str]
-    cause: list[str]
-    at_least: dict[str, float]
-    at_most: dict[str, float]
-
-
-def expectation(path: Path) -> Expectation:
-    """The `expect:` line of a sample's docstring."""
-    text = ast.get_docstring(ast.parse(path.read_text())) or ""
-    (line,) = [line for line in text.splitlines() if line.startswith("expect: ")]
-    terms = [match.groups() for match in TERM.finditer(line)]
-    lists = {name: value.split("|") for name, sign, value in terms if sign == "="}
-    return Expectation(
-        lists.pop("bottleneck"),
-        lists.pop("cause", []),
-        {name: float(value) for name, sign, value in terms if sign == ">="},
-        {name: float(value) for name, sign, value in terms if sign == "<="},
-    )
 
 
 def is_fix(path: Path) -> bool:
@@ -71,16 +47,17 @@ def is_fix(path: Path) -> bool:
 
 def wrong(path: Path, user: User) -> list[str]:
     """Runs a sample; what is other than its header says."""
-    expect = expectation(path)
     ran = user.runs(path.stem, "python", path, STEPS=str(SHORT[path.stem]))
     assert ran.status == 0, ran.stderr
     assert sum(ran.shares.values()) == pytest.approx(1, abs=1e-6)
-    found = [] if ran.verdict["bottleneck"] in expect.bottleneck else ["bottleneck"]
-    if expect.cause and ran.verdict["cause"] not in expect.cause:
-        found.append("cause")
-    found += [name for name, least in expect.at_least.items() if ran.shares[name] < least]
-    found += [name for name, most in expect.at_most.items() if ran.shares[name] > most]
+    found = truth(path).mistakes(ran.verdict, ran.shares)
     return [f"{found}: {ran}"] if found else []
+
+
+def truth(path: Path) -> Truth:
+    found = of_header(path)
+    assert found is not None, f"{path.name} has no line `expect: `"
+    return found
 
 
 @pytest.mark.parametrize(
@@ -99,7 +76,7 @@ def test_header(path: Path) -> None:
     for verb, answer in (("fixed by", "fixes"), ("fixes", "fixed by")):
         for twin in re.findall(rf"^{verb}: (\S+)$", text, re.MULTILINE):
             assert f"\n{answer}: {path.name}" in (path.parent / twin).read_text()
-    assert expectation(path).bottleneck
+    assert truth(path).bottleneck
     assert f"{path.name} |" in (path.parent / "README.md").read_text()
 
 

@@ -36,20 +36,26 @@ def precision(view: RunView) -> Judgement:
     assert view.split is not None and view.ceilings is not None
     if view.split.dtype != "fp32":
         return Clear()
-    fp32, bf16 = view.ceilings.flops.get("fp32"), view.ceilings.flops.get("bf16")
-    if not fp32 or not bf16:
-        return Undecidable("the measured bf16 rate of this machine")
-    if bf16 < PAYS * fp32:
+    # Not every device multiplies bf16 (V100, T4): fp16 then, which needs a scaler
+    rates = view.ceilings.flops
+    half = "bf16" if view.on_cpu or "bf16" in rates else "fp16"
+    now = rates.get("tf32") if "tf32" in view.split.flops else rates.get("fp32")
+    fast = rates.get(half)
+    if not now or not fast:
+        return Undecidable(f"the {half} rate of this machine")
+    if fast < PAYS * now:
         return Clear()
-    saved = view.shares["compute"] * (1.0 - fp32 / bf16)
-    where = "cpu" if view.on_cpu else "cuda"
+    saved = view.shares["compute"] * (1.0 - now / fast)
     facts = [evidence(
-        f"matmuls run in fp32; bf16 is {bf16 / fp32:.1f}x as fast here "
-        f"({bf16 / 1e12:.2f} against {fp32 / 1e12:.2f} TFLOP/s)", "bf16_over_fp32", bf16 / fp32,
+        f"matmuls run in fp32; {half} is {fast / now:.1f}x as fast here "
+        f"({fast / 1e12:.2f} against {now / 1e12:.2f} TFLOP/s, {view.ceilings.source})",
+        f"{half}_over_fp32", fast / now,
     )]  # fmt: skip
+    where, name = ("cpu" if view.on_cpu else "cuda"), {"bf16": "bfloat16"}.get(half, "float16")
+    scaler = "" if half == "bf16" else ", and torch.amp.GradScaler for the gradients"
     return finding(
-        "precision", saved, "fp32 arithmetic where bf16 would do", facts,
-        [f'with torch.autocast("{where}", dtype=torch.bfloat16): around forward and loss'],
+        "precision", saved, f"fp32 arithmetic where {half} would do", facts,
+        [f'with torch.autocast("{where}", dtype=torch.{name}): around forward and loss{scaler}'],
     )  # fmt: skip
 
 
