@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -60,8 +60,8 @@ def warn(message: str) -> None:
         os.write(2, f"accelprof: {message}\n".encode("utf-8", "replace"))
 
 
-def launch(options: RunOptions) -> int:
-    """Runs the job to its end; its exit status as a shell would give it."""
+def launch(options: RunOptions, told: Callable[[Path | None], object] = lambda _: None) -> int:
+    """Runs the job to its end; its exit status as a shell gives it. `told` gets the folder."""
     from .supervise import Supervisor, just_wait
 
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _OWN_FAULTS)
@@ -69,6 +69,7 @@ def launch(options: RunOptions) -> int:
     if children_ignored:  # a parent's setting, inherited; the kernel would discard exit statuses
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     folder = make_folder(options)
+    told(folder)
     environ = job_environment(os.environ, folder, options)
     started_ns = time.time_ns()
     try:

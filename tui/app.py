@@ -36,7 +36,7 @@ class TopApp(App[None]):
         Binding("S", "picture", "picture", show=False),
         Binding("escape", "leave", show=False),
         Binding("q", "quit", "quit", priority=True),
-        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
     ]
 
     def __init__(
@@ -93,6 +93,10 @@ class TopApp(App[None]):
         """Leaves a screen that was opened from another one."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
+
+    async def action_interrupt(self) -> None:
+        """Ctrl-C."""
+        await self.action_quit()
 
     def action_picture(self) -> None:
         """Saves the screen as SVG."""

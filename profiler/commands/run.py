@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ def run(  # noqa: PLR0917 - typer reads the options from the signature
     tag: Annotated[list[str] | None, typer.Option(help="K=V; may be given many times.")] = None,
     note: Annotated[str | None, typer.Option(help="A remark, kept with the run.")] = None,
     out: Annotated[str | None, typer.Option(help="Folder to record in instead of home.")] = None,
-    tui: Annotated[bool, typer.Option("--tui", help="Live view beside the job.")] = False,
+    tui: Annotated[bool, typer.Option("--tui", help="The job in a live view of its run.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No verdict card at the end.")] = False,
     no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Sample from outside only.")] = False,
     rate: Annotated[float | None, typer.Option(help="Samples a second.", metavar="HZ")] = None,
@@ -45,11 +46,11 @@ def run(  # noqa: PLR0917 - typer reads the options from the signature
 
     Example: accelprof run --name baseline --tag lr=3 python train.py --lr 3
     """
-    if tui:
-        raise UserError("--tui is not supported yet: open `accelprof top` in a second terminal")
     if not command[0]:
         raise UserError("the command is empty")
-    return launch(
+    if tui and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UserError("--tui needs a terminal; without it the job runs and is recorded just so")
+    return (_in_view if tui else launch)(
         RunOptions(
             command=command,
             name=name,
@@ -65,6 +66,12 @@ def run(  # noqa: PLR0917 - typer reads the options from the signature
             max_disk_bytes=None if max_disk is None else size_bytes(max_disk),
         )
     )
+
+
+def _in_view(options: RunOptions) -> int:
+    from ...tui import job_app
+
+    return job_app.run(options)
 
 
 def tag_pair(text: str) -> tuple[str, str]:

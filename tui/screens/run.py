@@ -17,6 +17,7 @@ from ..poller import Poller
 from ..replay import Replay
 from ..views import VIEWS, View
 from ..views.findings import FindingsView
+from ..views.job import JobView
 from ..views.overview import OverviewView
 from ..widgets.header import RunHeader
 from ..widgets.nav import Nav
@@ -25,6 +26,7 @@ from ..widgets.timeline import Timeline
 TICK_S = 0.2
 POLL_TICKS = 5  # a live run is read once a second
 FIRST = OverviewView.NAME
+_BY_KEY: tuple[type[View], ...] = (JobView, *VIEWS)
 
 
 class Feed(Protocol):
@@ -40,7 +42,7 @@ class RunScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(at), f"view('{view.NAME}')", show=False)
-          for at, view in enumerate(VIEWS, 1)),
+          for at, view in enumerate(_BY_KEY)),
         Binding("tab", "next(1)", "view", key_display="1-9", priority=True),
         Binding("shift+tab", "next(-1)", show=False, priority=True),
         # With priority: a focused list would take the arrows for itself
@@ -68,25 +70,30 @@ class RunScreen(Screen[None]):
             super().__init__()
             self.problem = problem
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, *, job: JobView | None = None) -> None:
+        """`job`: the terminal of a job that was started with this view."""
         super().__init__()
         self.snapshot: Snapshot | None = None
         self.replay = Replay()
         self.asked: Request | None = None  # of the poller, the last time
         self._feed = feed
+        self._job = job
         self._poller: Poller[Request, Snapshot | str] | None = None
         self._ticks = 0
 
     def compose(self) -> ComposeResult:
         yield RunHeader()
-        yield Nav([(str(at), view.NAME) for at, view in enumerate(VIEWS, 1)])
-        with ContentSwitcher(initial=FIRST, id="views"):
+        own = [("0", JobView.NAME)] if self._job else []
+        yield Nav([*own, *((str(at), view.NAME) for at, view in enumerate(VIEWS, 1))])
+        with ContentSwitcher(initial=JobView.NAME if self._job else FIRST, id="views"):
+            if self._job is not None:
+                yield self._job
             for view in VIEWS:
                 yield view()
         yield Footer()
 
     def on_mount(self) -> None:
-        self.query_one(Nav).current = FIRST
+        self.query_one(Nav).current = self.shown.NAME
         self.shown.start()
         self._poller = Poller(self._make, self._deliver, self._feed.close)
         self.set_interval(TICK_S, self._tick)
@@ -107,6 +114,8 @@ class RunScreen(Screen[None]):
 
     def action_view(self, name: str) -> None:
         """Brings a view to the front, with what is known of it so far."""
+        if name == JobView.NAME and self._job is None:
+            return
         self.query_one(ContentSwitcher).current = name
         self.query_one(Nav).current = name
         if self.snapshot is not None:
@@ -117,7 +126,7 @@ class RunScreen(Screen[None]):
 
     def action_next(self, by: int) -> None:
         """The view beside."""
-        names = [view.NAME for view in VIEWS]
+        names = [name for _, name in self.query_one(Nav).views]
         self.action_view(names[(names.index(self.shown.NAME) + by) % len(names)])
 
     def action_panel(self) -> None:
@@ -127,9 +136,14 @@ class RunScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """`p` is for the overview, and only where it has no room for all panels."""
+        if self._job is not None and self._job.terminal.takes_keys:
+            return False
         if action == "panel":
             return isinstance(self.shown, OverviewView) and not self.has_class("-wide", "-tall")
         return True
+
+    def on_job_terminal_left(self) -> None:
+        self.action_view(FIRST)
 
     def on_findings_view_why(self, message: FindingsView.Why) -> None:
         self.action_view(message.view)
@@ -155,10 +169,12 @@ class RunScreen(Screen[None]):
         self.show(message.snapshot)
 
     def on_run_screen_failed(self, message: Failed) -> None:
-        if self.snapshot is None:
+        if self.snapshot is not None:
+            self.show(failed(self.snapshot, message.problem))
+        elif self._job is None:
             self.app.exit(message=message.problem)
         else:
-            self.show(failed(self.snapshot, message.problem))
+            self.query_one(RunHeader).wait_for(message.problem)
 
     def show(self, snapshot: Snapshot) -> None:
         """Draws this from now on."""
@@ -180,7 +196,7 @@ class RunScreen(Screen[None]):
         if self.replay.playing and self.snapshot is not None:
             self.replay.tick(self.snapshot, TICK_S)
             self._moved()
-        elif self.snapshot is not None and self.snapshot.live and self._ticks % POLL_TICKS == 0:
+        elif (self.snapshot is None or self.snapshot.live) and self._ticks % POLL_TICKS == 0:
             self._request()
 
     def _moved(self) -> None:

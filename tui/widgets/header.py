@@ -30,6 +30,12 @@ class RunHeader(Widget):
         super().__init__()
         self._snapshot: Snapshot | None = None
         self._replay = ""
+        self._waits_for = "reading the run …"
+
+    def wait_for(self, what: str) -> None:
+        """Why there is nothing to show yet."""
+        self._waits_for = f"{fit(clean(what), 200)} …"
+        self.refresh()
 
     def show(self, snapshot: Snapshot, replay: str) -> None:
         """`replay`: how the replay goes ("▶ 4x"), empty when there is none."""
@@ -39,7 +45,7 @@ class RunHeader(Widget):
     def render(self) -> Text:
         seen = self._snapshot
         if seen is None:
-            return Text("reading the run …", QUIET)
+            return Text(self._waits_for, QUIET, no_wrap=True, overflow="ellipsis")
         mark, style = _MARKS.get(seen.state, ("?", "bold"))
         name = fit(clean(seen.name), 24)
         line = Text.assemble((name, STRONG), "  ", (f"{mark} {seen.state}", style), "  ")

@@ -30,7 +30,7 @@ class Nav(Widget):
     def __init__(self, views: Sequence[tuple[str, str]]) -> None:
         """`views`: key and name of each."""
         super().__init__()
-        self._views = tuple(views)
+        self.views = tuple(views)
 
     def render(self) -> Text:
         line = self._line(0, "  ")
@@ -43,7 +43,7 @@ class Nav(Widget):
     def _line(self, short: int, gap: str) -> Text:
         names = dict(list(_SHORT.items())[:short])
         line = Text(no_wrap=True, overflow="ellipsis")
-        for at, (key, name) in enumerate(self._views):
+        for at, (key, name) in enumerate(self.views):
             shown = names.get(name, name)
             goes = Style(meta={"@click": f"screen.view('{name}')"})
             mark = draw.CHOSEN if name == self.current else Style.null()
