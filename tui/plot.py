@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.style import Style
 from rich.text import Text
@@ -48,6 +48,7 @@ def roofline(ops: Sequence[OpPoint], roof: Roof, width: int, height: int) -> Tex
     field_width, field_height = width - _MARGIN, height - 2
     if field_width < 10 or field_height < 3 or not roof.flops:
         return Text("too little room for the chart", draw.QUIET)
+    roof = _of_use(ops, roof)
     scale = _scale(ops, roof, field_width, field_height)
     dots = [[0] * field_width for _ in range(field_height)]
     for peak in roof.flops.values():
@@ -56,6 +57,13 @@ def roofline(ops: Sequence[OpPoint], roof: Roof, width: int, height: int) -> Tex
     lines = [_row(dots[row], row, marks, scale, roof) for row in range(field_height)]
     lines += [*_axis(scale)]
     return Text("\n", no_wrap=True).join(lines)
+
+
+def _of_use(ops: Sequence[OpPoint], roof: Roof) -> Roof:
+    """Only the ceilings of precisions that an operator has: a datasheet lists ten."""
+    used = {op.dtype for op in ops}
+    peaks = {name: peak for name, peak in roof.flops.items() if name in used}
+    return replace(roof, flops=peaks or roof.flops)
 
 
 def _scale(ops: Sequence[OpPoint], roof: Roof, width: int, height: int) -> _Scale:

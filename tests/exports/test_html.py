@@ -131,7 +131,7 @@ def test_every_report_makes_a_sound_page(name: str) -> None:
 
 
 # The page's own checks: what it logged, asked for, and drew, written where --dump-dom shows it
-PROBE = """
+PROBE = r"""
 <script>
   const told = [];
   for (const level of ['error', 'warn']) {
@@ -145,9 +145,34 @@ PROBE = """
     const plot = document.querySelector('.plot');
     plot.focus();
     plot.dispatchEvent(new KeyboardEvent('keydown', {key: 'End', bubbles: true}));
+    // WCAG's contrast of every text with what lies behind it, in both themes
+    const parts = text => (text.match(/[\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+      .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+      .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+    const behind = element => {
+      for (let at = element; at; at = at.parentElement) {
+        const [r, g, b, a = 1] = parts(getComputedStyle(at).backgroundColor);
+        if (a > 0) return [r, g, b];
+      }
+      return [255, 255, 255];
+    };
+    const faint = [];
+    for (const theme of ['light', 'dark']) {
+      document.documentElement.dataset.theme = theme;
+      for (const element of document.querySelectorAll('main *, footer *')) {
+        const own = [...element.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+        if (!own || !element.getClientRects().length) continue;
+        const style = getComputedStyle(element);
+        const ink = element.ownerSVGElement ? style.fill : style.color;
+        const [a, b] = [light(parts(ink)), light(behind(element))].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05);
+        if (ratio < 4.5) faint.push(`${theme} ${ratio.toFixed(2)} ${element.textContent}`);
+      }
+    }
     const wide = document.documentElement.scrollWidth <= innerWidth;
     document.body.setAttribute('data-told', JSON.stringify({
-      told, wide, said: plot.querySelector('.said').textContent,
+      told, wide, faint, said: plot.querySelector('.said').textContent,
       asked: performance.getEntriesByType('resource').map(entry => entry.name),
     }));
   });
@@ -158,7 +183,7 @@ PROBE = """
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 @pytest.mark.parametrize("width", [1280, 500])
 def test_in_a_browser(written: Path, tmp_path: Path, width: int) -> None:
-    """No error, no request, nothing wider than the window; keys read values out."""
+    """No error, no request, nothing too wide or too faint; keys read values out."""
     text = written.read_text()
     # The probe is a second script: the page under test keeps its policy for all but that one.
     probed = text.replace("script-src 'sha256", f"script-src {_hash(PROBE)} 'sha256")
@@ -175,6 +200,7 @@ def test_in_a_browser(written: Path, tmp_path: Path, width: int) -> None:
     told = json.loads(html.unescape(shown[1]))
     assert told["told"] == [] and told["asked"] == []
     assert told["wide"]
+    assert told["faint"] == []
     assert "input" in told["said"]
     assert "CONSOLE" not in done.stderr
 

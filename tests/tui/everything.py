@@ -26,16 +26,13 @@ def add(writer: RunWriter, steps: list[dict[str, Any]], length: int) -> None:
         "spans_lost": 0, "spans": 4800, "facts": "[]",
     }])  # fmt: skip
     writer.append("device", [
-        {"device": at, "name": "NVIDIA H100 80GB HBM3", "kind": "gpu", "catalogue": "h100-sxm",
+        {"device": at, "name": "NVIDIA H100 80GB HBM3", "kind": "gpu", "catalogue": "h100-sxm-80gb",
          "memory_bytes": 80 << 30, "details": "{}"} for at in range(GPUS)
     ])  # fmt: skip
     writer.append(
         "device_sample",
         [_sample(device, at) for at in range(0, length, 500 * MS) for device in range(GPUS)],
     )
-    ceilings = {"flops": {"fp32": 6e13, "bf16": 9.89e14}, "bytes_per_s": 3.35e12,
-                "launch_s": 4e-6}  # fmt: skip
-    writer.set_meta("calibration", json.dumps(ceilings))
     writer.append("op", [_op(row) for row in _OPS])
     writer.append("stack", [
         {"t_ns": START_NS + 20_000 * MS, "pid": pid, "thread": "MainThread", "samples": count,

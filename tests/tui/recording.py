@@ -8,8 +8,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import everything
-
 from accelprof.hooks import wire
 from accelprof.storage.writer import RunWriter
 
@@ -42,6 +40,8 @@ def record(
     if gpu and not full:
         writer.append("device_sample", _device_samples(length, chance))
     if full:
+        import everything
+
         everything.add(writer, rows, length)
     writer.append("gap", [{"t_ns": START_NS, "source": "nvml", "metric": "library",
                            "reason": "libnvidia-ml.so.1 is not on this machine"}])  # fmt: skip
@@ -134,7 +134,8 @@ def _host_samples(length: int, chance: random.Random) -> list[dict[str, Any]]:
 def _device(gpu: bool) -> dict[str, Any]:
     if gpu:
         return {"device": 0, "name": "NVIDIA H100 80GB HBM3", "kind": "gpu",
-                "catalogue": "h100-sxm", "memory_bytes": 80 << 30, "details": "{}"}  # fmt: skip
+                "catalogue": "h100-sxm-80gb", "memory_bytes": 80 << 30,
+                "details": "{}"}  # fmt: skip
     ceilings = {"flops": {"fp32": 4.1e11}, "bytes_per_s": 4.1e10, "source": "calibrated"}
     return {"device": 0, "name": "AMD EPYC 7B13", "kind": "cpu", "memory_bytes": 32 << 30,
             "details": json.dumps({"ceilings": ceilings})}  # fmt: skip
