@@ -248,3 +248,18 @@ def test_workers_whose_memory_grows_are_told_to_keep_no_python_objects() -> None
     ])  # fmt: skip
     found = finding(run, "memory-growth")
     assert "loader workers" in found.title and "numpy" in found.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("phases", "what"),
+    [
+        ({"data_wait": lambda i: 350.0 if i in (20, 40) else 1.0}, "waits for data"),
+        ({"gc": lambda i: 300.0 if i in (20, 40) else 0.0}, "the garbage collector"),
+        ({"samples": lambda i: 7 if i in (20, 40) else 32}, "batches of another size"),
+        ({}, None),
+    ],
+)
+def test_what_outlying_steps_coincide_with(phases: dict[str, Any], what: str | None) -> None:
+    run = loop(duration=lambda i: 400.0 if i in (20, 40) else 50.0, **phases).process()
+    said = [e.value for e in finding(run, "step-outliers").evidence if e.metric == "coincides_with"]
+    assert said == ([what] if what else [])

@@ -10,6 +10,7 @@ from .common import finding
 WORTH = 0.05  # of the time, in excess of the usual step
 OUTLIER = 3.0  # times the median
 STALLED_TIMES, STALLED_S = 20.0, 30.0  # no step for this many usual ones and at least this long
+COMPILING = 0.02  # of the samples after warm-up: what so few slow steps can hold
 IMBALANCE = 0.10
 
 
@@ -54,14 +55,36 @@ def outliers(view: RunView) -> Judgement:
         f"{len(slow)} of {len(steps)} steps take over {OUTLIER:.0f}x the median of "
         f"{duration(usual / 1e9)}, {percent(excess)} of the time", "outlier_share", excess,
     )]  # fmt: skip
+    outlying = [s for s in steps if _plain_ns(s) > OUTLIER * usual]
+    what, line = _coincidence(view, outlying, sum(slow))
+    if what:
+        facts.append(evidence(f"they coincide with {what}", "coincides_with", what))
+    return finding("step-outliers", excess, "Some steps are far slower than the rest", facts,
+                   [line])  # fmt: skip
+
+
+def _coincidence(view: RunView, slow: list[Step], spent_ns: float) -> tuple[str | None, str]:
+    """What most of the slow steps have and the others have not, and what to do about it."""
     made = view.workers
-    waits = sum((s.data_wait_ns or 0) for s in steps if _plain_ns(s) > OUTLIER * usual)
-    lines = ["look at these steps in `accelprof top`: memory allocation, other processes, input "
-             "of another size"]  # fmt: skip
-    if waits > 0.5 * sum(slow):
+    if sum(s.data_wait_ns or 0 for s in slow) > 0.5 * spent_ns:
         who = f" in bursts of {made.count}, one a worker" if made and not made.in_process else ""
-        lines = [f"they wait for data{who}: see the input findings"]
-    return finding("step-outliers", excess, "Some steps are far slower than the rest", facts, lines)
+        return "waits for data", f"they wait for data{who}: see the input findings"
+    if sum(s.gc_ns or 0 for s in slow) > 0.3 * spent_ns:
+        return "the garbage collector", "gc.freeze() after set-up: its full passes take these steps"
+    usual = quantile([float(s.samples) for s in view.steady.steps if s.samples], 0.5)
+    odd = sum(bool(usual and s.samples and s.samples != usual) for s in slow)
+    if odd > 0.7 * len(slow):
+        return "batches of another size", (
+            "batches of few sizes (drop_last=True, padding to fixed lengths): a new size "
+            "allocates, tunes or compiles anew"
+        )
+    if view.stacks.compiling > COMPILING:
+        return "torch.compile's compiler", "see the finding recompiles"
+    hot = [e["t_ns"] for e in view.events if e["kind"] in ("clock-jump", "xid", "device-lost")]
+    if sum(any(s.t_ns <= t <= s.t_ns + s.duration_ns for t in hot) for s in slow) > len(slow) / 2:
+        return "events of the machine", "see the events of the run: accelprof sql"
+    return None, ("look at these steps in `accelprof top`: memory allocation, other processes, "
+                  "input of another size")  # fmt: skip
 
 
 def stalled(view: RunView) -> Judgement:
