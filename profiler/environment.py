@@ -24,7 +24,8 @@ _SECRET_WORDS = (
     r"|api[-_]?key|access[-_]?key|private[-_]?key|secret[-_]?key|apikey|bearer|session[-_]?key"
 )
 # A word of an option or variable, not a part of one: `--token`, `HF_TOKEN`, not `--tokenizer`.
-_SECRET_NAME = re.compile(rf"(?:^|[-_.])(?:{_SECRET_WORDS})s?(?:$|[-_.])|_key$", re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"(?:^|[-_.])(?:{_SECRET_WORDS})s?(?:$|[-_.])|[-_]key$", re.IGNORECASE)
+_CAMEL = re.compile(r"[a-z](?:Key|Token|Secret|Password)$")  # AccountKey of a connection string
 # Options that look like secrets and are none: `--max-tokens 128`, `--num_tokens`, `--pad-token-id`.
 _HARMLESS = re.compile(
     r"(?:max|min|num|n|new|per|pad|eos|bos|unk|mask|sep|cls|stop|special|total)[-_].*token"
@@ -32,6 +33,10 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"(?P<head>[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@]*):[^/\s@]+@")
+_URL_TOKEN = re.compile(r"(?P<head>\bhttps?://)[^/\s:@]+@")  # of a git remote; ssh has names there
+_WEBHOOK = re.compile(
+    r"(?P<head>hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s'\"]+"
+)
 _URL_QUERY = re.compile(
     rf"(?P<head>[?&](?:[\w.-]*[-_.])?(?:{_SECRET_WORDS}|key|sig|signature)=)[^&\s#]+", re.IGNORECASE
 )
@@ -44,20 +49,26 @@ _TOKEN_SHAPES = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|sk-[\w-]{16,}"
     r"|xox[abpr]-[\w-]{10,}|AKIA[A-Z0-9]{16}|glpat-[\w-]{16,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
 )
-_ASSIGNMENT = re.compile(r"(?P<name>--?[\w.-]+)=(?s:.*)|(?P<variable>[A-Za-z_][\w.]*)=\S*")
+# A field of JSON, YAML or a header: `"api_key": "x"`, `PRIVATE-TOKEN: x`
+_FIELD = re.compile(r"(?P<head>(?P<name>[A-Za-z][\w.-]*)[\"']?\s*:\s*[\"']?)[^\"',}\s]+")
+_PAIR_OPTIONS = ("-u", "--user", "--proxy-user")  # NAME:PASSWORD follows
+# Hydra's overrides may begin with a plus or two.
+_ASSIGNMENT = re.compile(r"(?P<name>--?[\w.-]+)=(?s:.*)|\+{0,2}(?P<variable>[A-Za-z_][\w.]*)=\S*")
 _SHELL_ASSIGNMENT = re.compile(r"(?P<name>\b[A-Za-z_]\w*)=(?P<value>'[^']*'|\"[^\"]*\"|[^\s;'\"]+)")
 
 
 def _is_secret(name: str) -> bool:
     name = name.lstrip("-")
-    return bool(_SECRET_NAME.search(name)) and not _HARMLESS.search(name)
+    return bool(_SECRET_NAME.search(name) or _CAMEL.search(name)) and not _HARMLESS.search(name)
 
 
 def mask_text(text: str) -> str:
     """`text` with passwords in URLs, headers and tokens of well-known shapes masked."""
     text = _URL_PASSWORD.sub(rf"\g<head>:{MASK}@", text)
-    text = _URL_QUERY.sub(rf"\g<head>{MASK}", text)
-    text = _HEADER.sub(rf"\g<head>{MASK}", text)
+    text = _URL_TOKEN.sub(rf"\g<head>{MASK}@", text)
+    for pattern in (_WEBHOOK, _URL_QUERY, _HEADER):
+        text = pattern.sub(rf"\g<head>{MASK}", text)
+    text = _FIELD.sub(lambda m: f"{m['head']}{MASK}" if _is_secret(m["name"]) else m[0], text)
     text = _SHELL_ASSIGNMENT.sub(
         lambda m: f"{m['name']}={MASK}" if _is_secret(m["name"]) else m[0], text
     )
@@ -68,14 +79,17 @@ def mask_command(words: Sequence[str]) -> list[str]:
     """A command line with the values of likely secrets masked: `--token X`, `--api-key=X`, URLs."""
     masked: list[str] = []
     hide_next = False
-    for word in words:
+    for before, word in zip(("", *words), words, strict=False):
         assignment = _ASSIGNMENT.fullmatch(word)
         name = (assignment["name"] or assignment["variable"]) if assignment else ""
         if hide_next and not word.startswith("--"):
             masked.append(MASK)
             hide_next = False
         elif _is_secret(name):
-            masked.append(f"{name}={MASK}")
+            masked.append(f"{word[: word.index('=')]}={MASK}")
+            hide_next = False
+        elif before in _PAIR_OPTIONS and ":" in word:
+            masked.append(f"{word.partition(':')[0]}:{MASK}")
             hide_next = False
         else:
             hide_next = word.startswith("-") and "=" not in word and _is_secret(word)

@@ -109,7 +109,7 @@ def make_folder(options: RunOptions) -> Path | None:
 
     None with a warning when nothing can be written anywhere.
     """
-    name = options.name or name_from(options.command)
+    name = options.name or name_from(mask_command(options.command))
     run_id = library.new_run_id(name)
     parent = Path(options.out) if options.out else library.home() / "runs"
     try:

@@ -82,6 +82,7 @@ class StepBuilder:
         self._reset()
         # for the whole process
         self._inline = False  # trains without fetching
+        self._doubted = False  # it was taken for one that only infers, once
         self._fed_steps = 0
         self._saved = False  # a checkpoint since the last forward: a sync belongs to it
         self._thread = 0  # F_OTHER_THREAD when the training runs there
@@ -227,7 +228,7 @@ class StepBuilder:
         elif kind == wire.FORWARD:
             self._saved = False
             self._forwards += 1
-            if not self._backwards and self._only_infers(span):
+            if not (self._backwards or self._doubted) and self._only_infers(span):
                 self._decide("inference")
         elif kind == wire.BACKWARD:
             self._backwards += 1
@@ -337,7 +338,7 @@ class StepBuilder:
 
     def _doubt(self) -> None:
         """A process that only inferred trains after all."""
-        self.mode = "unknown"
+        self.mode, self._doubted = "unknown", True
         spans, self._spans = self._spans, []
         self._reset()
         for span in spans:

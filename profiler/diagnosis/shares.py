@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -152,7 +153,7 @@ GRAIN = 2.0**40  # shares are multiples of its inverse, so that sums of them are
 def _exact(shares: dict[str, float]) -> dict[str, float]:
     """Shares that sum to exactly 1 in any order: the largest takes up the rounding."""
     total = sum(shares.values())
-    if total <= 0:
+    if not 0 < total < math.inf:  # a damaged file may hold NaN
         return {}
     fixed = {name: round(shares[name] / total * GRAIN) / GRAIN for name in SHARES}
     fixed[max(fixed, key=lambda k: fixed[k])] += 1.0 - sum(fixed.values())

@@ -25,9 +25,14 @@ MAX_HEAD = 64 << 20  # of text before the events
 CUTS_TRIED = 8  # places where a piece may end, before its events are read one by one
 NEAR_END = 4096  # characters before the end of a piece
 NS_SINCE_1973 = 1e17  # no time in us is that large: such a trace counts in ns
+MOST_TIME = 9e18  # of a time stamp; as ns it is still a 64-bit number
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _BETWEEN_TEXT = re.compile(r"\}\s*,\s*(?=\{)")
+
+
+# What an event may be told apart by; one with anything else there is skipped.
+Ident = int | float | str | None
 
 
 class BadTrace(Exception):
@@ -39,10 +44,10 @@ class Args(msgspec.Struct, gc=False):
     dims_old: Any = msgspec.field(name="Input dims", default=None)
     types: Any = msgspec.field(name="Input type", default=None)
     concrete: Any = msgspec.field(name="Concrete Inputs", default=None)
-    external: Any = msgspec.field(name="External id", default=None)
-    external_old: Any = msgspec.field(name="external id", default=None)
-    correlation: Any = None
-    device: Any = None
+    external: Ident = msgspec.field(name="External id", default=None)
+    external_old: Ident = msgspec.field(name="external id", default=None)
+    correlation: Ident = None
+    device: Ident = None
     bytes: Any = None
 
 
@@ -52,8 +57,8 @@ class Event(msgspec.Struct, gc=False):
     name: str = ""
     cat: str = ""
     ph: str = ""
-    pid: Any = None
-    tid: Any = None
+    pid: Ident = None
+    tid: Ident = None
     ts: float = 0.0
     dur: float = 0.0
     args: Args | None = None
@@ -66,10 +71,10 @@ class _RawArgs(msgspec.Struct):
     dims_old: msgspec.Raw = msgspec.field(name="Input dims", default=msgspec.Raw())
     types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
     concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw())
-    external: Any = msgspec.field(name="External id", default=None)
-    external_old: Any = msgspec.field(name="external id", default=None)
-    correlation: Any = None
-    device: Any = None
+    external: Ident = msgspec.field(name="External id", default=None)
+    external_old: Ident = msgspec.field(name="external id", default=None)
+    correlation: Ident = None
+    device: Ident = None
     bytes: Any = None
 
 
@@ -77,8 +82,8 @@ class _RawEvent(msgspec.Struct):
     name: str = ""
     cat: str = ""
     ph: str = ""
-    pid: Any = None
-    tid: Any = None
+    pid: Ident = None
+    tid: Ident = None
     ts: float = 0.0
     dur: float = 0.0
     args: _RawArgs | None = None
@@ -257,7 +262,10 @@ class _Events:
     def _keep(self, found: list[_RawEvent]) -> None:
         events, intern = self._trace.events, sys.intern
         for raw in found:
-            if raw.ph != "X" or not raw.dur >= 0:
+            if raw.ph != "X":
+                continue
+            if not (0 <= raw.dur <= MOST_TIME / 1e3 and abs(raw.ts) <= MOST_TIME):
+                self._trace.skipped += 1
                 continue
             if len(events) >= self._most:
                 self._trace.limited = f"only the first {self._most:,} events were read"

@@ -22,6 +22,7 @@ from .kineto import KERNEL_CATEGORIES, analyse, op_rows
 COPIES = {"gpu_memcpy", "Memcpy"}
 COLLECTIVE = re.compile(r"nccl|rccl|oneccl|\bgloo:", re.IGNORECASE)  # names of such kernels
 SAMPLE_US = 10_000.0  # one device sample for each of these, so that means are by time
+MOST_SAMPLES = 10_000  # of a step, however long the file says it was
 
 
 @dataclass
@@ -186,9 +187,10 @@ def _add_step(
         row |= {f"{k}_ns": int(length(intersect(span, v)) * 1000) for k, v in others.items()}
         row["forward_ns"] = int(length(kernels) * 1000)
         busy = length(kernels) / mark.dur if mark.dur else None
-        for i in range(max(1, int(mark.dur / SAMPLE_US))):
+        every = max(SAMPLE_US, mark.dur / MOST_SAMPLES)
+        for i in range(max(1, int(mark.dur / every))):
             found.add("device_sample", {
-                "t_ns": _ns(trace, mark.ts + min(i * SAMPLE_US, mark.dur)),
+                "t_ns": _ns(trace, mark.ts + min(i * every, mark.dur)),
                 "device": found.device, "busy_share": busy,
             })  # fmt: skip
     found.add("step", row)

@@ -143,11 +143,19 @@ def _value(column: str, factor: float, text: str) -> float | int | None:
     return int(value) if column in _INTEGERS else value
 
 
+def _cells(line: str) -> list[str]:
+    """The cells of one line; none of a line that is no CSV."""
+    try:
+        return next(csv.reader([line.strip()], skipinitialspace=True), [])
+    except csv.Error:
+        return []
+
+
 def _read_query(
     lines: Iterator[str], start_ns: int, to_ns: Callable[[str], int | None]
 ) -> SmiLog:  # fmt: skip
     log = SmiLog()
-    rows = csv.reader((line for line in lines if line.strip()), skipinitialspace=True)
+    rows = map(_cells, (line for line in lines if line.strip()))
     header = [re.sub(r"\s*\[.*\]$", "", name.strip()) for name in next(rows, [])]
     if not any(name in _QUERY for name in header):
         raise NotAnSmiLog("no header with nvidia-smi's column names (was it made with noheader?)")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from accelprof.storage.writer import RunWriter
@@ -24,15 +22,9 @@ CALIBRATION = {
 MS = 1_000_000
 
 
-def _module(folder: str, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, TESTS / folder / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, str(TESTS / "tui"))
+import recording  # noqa: E402
 
-
-recording = _module("tui", "recording")
 RUN_ID: str = recording.RUN_ID
 
 
