@@ -20,15 +20,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
 
 from ..hooks import wire
-from .accounting import PHASES, Accountant, Tally
+from .accounting import PHASES
 from .calls import calls_of, split
 from .ring import Span
-from .step_rows import Row, Step, StepRows
-
-Mode: TypeAlias = Literal["unknown", "train", "backward", "inference", "marked"]
+from .step_maker import MAKERS, Built, Mode, StepMaker, add
 
 KEPT_SPANS = 16_384  # of one step; beyond this the earlier ones are summed up
 UNKNOWN_FORWARDS = 64  # calls without a backward until a process counts as inference,
@@ -39,21 +36,11 @@ UNKNOWN_BACKWARDS = 200  # backwards without an optimizer until none is expected
 # trained on for long, unless this process has been seen fetching for its steps.
 REPEATS, REPEATS_FED = 20, 1000
 OTHER_THREAD_CALLS = 8  # calls on other threads alone until the training is taken to run there
-PAUSE_NS = 1_000_000_000  # what comes after such a pause does not belong to the last step
-
-_MAKERS = frozenset({wire.DATA_WAIT, wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
 _CALLS = frozenset({wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
 _NO_BATCH = wire.F_ITER_START | wire.F_ITER_END | wire.F_RAISED
 
 
-class Built(NamedTuple):
-    """Rows for the tables `step` and `worker_batch`."""
-
-    steps: list[Row]
-    worker_batches: list[Row]
-
-
-class StepBuilder:
+class StepBuilder(StepMaker):
     """One a process. Feed it the process's spans by end time; a loader worker gives batches only.
 
     Set `rank` when it becomes known, and `optimizer_known` when the process told of an optimizer.
@@ -67,19 +54,8 @@ class StepBuilder:
         optimizer_known: bool = False,
         first_step: int = 0,
     ) -> None:
-        self._rows = StepRows(pid, rank)
+        super().__init__(pid, rank, first_step)
         self.optimizer_known = optimizer_known
-        self.mode: Mode = "unknown"
-        self._out = Built([], [])
-        self._accountant = Accountant()
-        self._seen: frozenset[int] = frozenset()  # kinds so far
-        self._number = first_step
-        self._held: Step | None = None
-        # the step being made
-        self._start: int | None = None  # where the last one ended
-        self._spans: list[Span] = []
-        self._tally = Tally()  # of what was summed up early
-        self._reset()
         # for the whole process
         self._inline = False  # trains without fetching
         self._doubted = False  # it was taken for one that only infers, once
@@ -89,15 +65,6 @@ class StepBuilder:
         self._others: deque[Span] = deque(maxlen=2048)  # timeline spans of the other side
         self._other_calls = 0
         self._collates: dict[int, tuple[int, int]] = {}  # worker: start, ns
-
-    def _reset(self) -> None:
-        self._applied: dict[int, int] = {}  # optimizer: steps in this step
-        self._done_at: int | None = None  # end of the last call that makes this a whole step
-        self._called: dict[int, int] = {}  # root module: calls (backward: in training)
-        self._backwards = 0
-        self._forwards = 0
-        self._waiting = False  # a batch was fetched and nothing used it yet
-        self._fed = False  # a batch was fetched and used in training
 
     @property
     def rank(self) -> int | None:
@@ -110,7 +77,7 @@ class StepBuilder:
     @property
     def stepped(self) -> bool:
         """Whether the process has begun to train, to infer or to fetch."""
-        return bool(self._seen & _MAKERS)
+        return bool(self._seen & MAKERS)
 
     # -- in and out --------------------------------------------------------------------------
 
@@ -247,7 +214,7 @@ class StepBuilder:
         )
 
     def _seen_calls(self) -> bool:
-        return any(span[2] in _MAKERS for span in self._spans)
+        return any(span[2] in MAKERS for span in self._spans)
 
     def _decide(self, mode: Mode) -> None:
         self.mode = mode
@@ -353,7 +320,7 @@ class StepBuilder:
         if self.mode != "marked" and held and self._start == held.end:
             # The first mark: the step before was cut by another rule and is a part of this one
             early, self._tally = self._tally, held.tally
-            _add(self._tally, early)
+            add(self._tally, early)
             self._start, self._held = held.start, None
             self._number -= 1
         self.mode = "marked"
@@ -362,50 +329,6 @@ class StepBuilder:
             self._start = t_ns
         else:
             self._close(t_ns)
-
-    # -- making rows -----------------------------------------------------------------------------
-
-    def _begin(self) -> int | None:
-        """Where the step being made started."""
-        if self._start is None:
-            makers = [span[0] for span in self._spans if span[2] in _MAKERS]
-            self._start = min(makers) if makers else None
-        return self._start
-
-    def _close(self, border: int) -> None:
-        """Ends the step at `border`, or later where a span reaches over it."""
-        spans = self._spans
-        cut = len(spans)
-        while cut and spans[cut - 1][1] > border:
-            cut -= 1
-            if spans[cut][0] < border and spans[cut][2] == wire.BACKWARD:
-                border = spans[cut][1]  # optimizers that step inside the backward
-                cut = len(spans)
-        kept = spans[cut:]
-        self._spans = spans[:cut]
-        start = self._begin()
-        if start is not None:
-            border = max(border, start + self._tally.total())
-        if start is not None and border > start:
-            kind = self.mode if self.mode in ("inference", "marked") else "train"
-            self._sum(start, border)
-            self._tell_held()
-            if self._tally.phases.get("evaluation"):
-                self._seen |= {wire.EVALUATION}
-            self._held = Step(self._number, kind, start, border, self._tally, self._seen)
-            self._number += 1
-            self._start = border
-        self._tally = Tally()
-        self._spans = kept
-        self._reset()
-
-    def _sum(self, start: int, end: int) -> None:
-        """Adds the kept spans to the tally; what was summed up early reaches to `_summed`."""
-        begun = max(start, start + self._tally.total())
-        evaluation = self.mode in ("train", "backward") or bool(
-            self._seen & {wire.BACKWARD, wire.OPTIMIZER} and self.mode != "inference"
-        )
-        self._accountant.add(self._tally, self._spans, begun, end, evaluation=evaluation)
 
     def _sum_up(self) -> None:
         """Bounds what a long step keeps. The newest part stays: a parent may still come."""
@@ -423,52 +346,3 @@ class StepBuilder:
         if start is not None and border > start + self._tally.total():
             self._sum(start, border)
         self._spans = late
-
-    def _finish_step(self) -> None:
-        """Ends what is under way: a whole step is one, the rest belongs to the one before."""
-        held = self._held
-        if self._done_at is not None:
-            self._close(self._stop(self._done_at))
-        elif held and self._start == held.end and not any(map(_trains, self._spans)):
-            stop = self._stop(held.end)
-            early, self._tally = self._tally, held.tally
-            self._tally.forwarded = True
-            _add(self._tally, early)
-            stop = max(stop, held.start + self._tally.total())
-            self._spans = [span for span in self._spans if span[1] <= stop]
-            self._sum(held.start, stop)
-            held.end = stop
-            held.seen = self._seen
-            if held.tally.phases.get("evaluation"):
-                held.seen |= {wire.EVALUATION}
-        self._spans, self._tally, self._start = [], Tally(), None
-        self._reset()
-
-    def _stop(self, at: int) -> int:
-        """How far the last step reaches beyond `at`: to a long pause, or to a step begun."""
-        usual = self._held.end - self._held.start if self._held else 0
-        for span in sorted(span for span in self._spans if span[1] > at):
-            if span[0] > at + PAUSE_NS + usual or _trains(span):
-                break
-            at = max(at, span[1])
-        return at
-
-    def _tell_held(self) -> None:
-        step, self._held = self._held, None
-        if step is not None:
-            self._out.steps.append(self._rows.row(step))
-            self._rows.forget(step.end)
-
-
-def _trains(span: Span) -> bool:
-    training = wire.F_GRAD | wire.F_TRAINING
-    return span[2] == wire.BACKWARD or (span[2] == wire.FORWARD and span[3] & training == training)
-
-
-def _add(into: Tally, other: Tally) -> None:
-    for name, ns in other.phases.items():
-        into.phases[name] = into.phases.get(name, 0) + ns
-    into.iterator += other.iterator
-    into.gap += other.gap + other.pre_forward
-    into.wait_cpu += other.wait_cpu
-    into.wait_measured += other.wait_measured
