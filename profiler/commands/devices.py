@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +12,14 @@ import typer
 from ..accelerators.catalogue import Accelerator, catalogue
 from ..accelerators.expect import Present, matching, unmet
 from ..accelerators.pci import PciDevice, pci_accelerators
+from ..collectors import once
 from ..collectors.nvml_driver import Missing
 from ..collectors.nvml_probe import Probed, probe
 from ..host_limits import HostLimits, host_limits
 
 GIB = 2**30
 FAILED = 1
+_WHILE_IDLE = "no job holds it: its runtime answers only while one runs"
 
 
 def devices(
@@ -53,7 +55,10 @@ def survey(root: Path = Path("/")) -> dict[str, Any]:
     found, failure = probe(root=root)
     rows = [_nvidia(device) for device in found]
     on_bus = pci_accelerators(root)
-    rows += [_unread(d, failure, len(rows) + n) for n, d in enumerate(_others(on_bus, bool(found)))]
+    seen = once.look(root)
+    rows += [_seen(one, len(rows) + n) for n, one in enumerate(seen)]
+    left = _others(on_bus, bool(found), {one.vendor for one in seen})
+    rows += [_unread(device, failure, len(rows) + n) for n, device in enumerate(left)]
     reason = None
     if not rows:
         reason = failure.reason if failure else "no accelerator"
@@ -114,6 +119,7 @@ def _nvidia(device: Probed) -> dict[str, Any]:
             *details.get("facts", []),
             *([details["cuda_note"]] if "cuda_note" in details else []),
         ],
+        "values": dict(device.values),
         "readable": list(device.values),
         "unreadable": [
             {"metric": name, "reason": why.reason, "who_can_change_it": why.who}
@@ -122,9 +128,51 @@ def _nvidia(device: Probed) -> dict[str, Any]:
     }
 
 
-def _others(on_bus: Iterable[PciDevice], nvml_works: bool) -> list[PciDevice]:
-    """What NVML does not list: other vendors' devices, and NVIDIA's when there is no driver."""
-    return [d for d in on_bus if d.vendor != "NVIDIA" or not nvml_works]
+def _seen(one: once.Seen, index: int) -> dict[str, Any]:
+    """An accelerator of another vendor, with what could be read of it just now."""
+    device, details, values = one.device, one.details, one.values
+    known = catalogue().get(device["catalogue"] or "")
+    unreadable = one.missing
+    if not values:
+        unreadable = unreadable or {"*": _WHILE_IDLE}
+    return {
+        "index": index,
+        "uuid": device["uuid"],
+        "name": device["name"],
+        "kind": device["kind"],
+        "catalogue": device["catalogue"],
+        "marketing_name": f"{known.vendor} {known.name}" if known else None,
+        "sold_as": known.sold_as if known else [],
+        "memory_bytes": device["memory_bytes"] or values.get("memory_total_bytes"),
+        "link": {
+            "generation": values.get("pcie_generation"),
+            "width": values.get("pcie_width"),
+            "generation_max": details.get("link_generation_max"),
+            "width_max": details.get("link_width_max"),
+            "between_devices": known.device_link if known else None,
+        },
+        "limits": {"power_limit_w": values.get("power_limit_w")},
+        "compute_capability": None,
+        "driver": details.get("driver"),
+        "pci": details.get("pci"),
+        "cuda_ordinal": None,
+        "mig": False,
+        "mig_parent": None,
+        "notes": [*details.get("facts", [])],
+        "values": values,
+        "readable": list(values),
+        "unreadable": [
+            {"metric": metric, "reason": reason, "who_can_change_it": "nobody, or see the reason"}
+            for metric, reason in unreadable.items()
+        ],
+    }
+
+
+def _others(
+    on_bus: Iterable[PciDevice], nvml_works: bool, seen: Collection[str]
+) -> list[PciDevice]:
+    """What nothing above lists: vendors that gave nothing, NVIDIA's when there is no driver."""
+    return [d for d in on_bus if d.vendor not in seen and (d.vendor != "NVIDIA" or not nvml_works)]
 
 
 def _unread(device: PciDevice, failure: Missing | None, index: int) -> dict[str, Any]:
@@ -204,6 +252,7 @@ def _device_lines(row: dict[str, Any]) -> Iterable[str]:
     yield from line("mig", None if parent is None else f"an instance of device {parent}")
     for note in row["notes"]:
         yield from line("note", note)
+    yield from line("now", _now(row.get("values") or {}))
     yield from line("readable", ", ".join(row["readable"]))
     grouped: dict[tuple[str, str], list[str]] = {}
     for item in row["unreadable"]:
@@ -213,6 +262,17 @@ def _device_lines(row: dict[str, Any]) -> Iterable[str]:
         yield from line("missing", f"{', '.join(metrics)}: {reason}")
         if not who.startswith("nobody"):
             yield from line("", f"can be changed by {who}")
+
+
+def _now(values: dict[str, Any]) -> str:
+    """The readings that say most at a glance."""
+    shown = {
+        "busy_share": lambda v: f"busy {v:.0%}",
+        "memory_used_bytes": lambda v: f"memory {v / GIB:.1f} GiB used",
+        "power_w": lambda v: f"{v:.0f} W",
+        "temperature_c": lambda v: f"{v:.0f} °C",
+    }
+    return ", ".join(show(values[name]) for name, show in shown.items() if name in values)
 
 
 def _link(link: dict[str, Any] | None) -> str | None:

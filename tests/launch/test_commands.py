@@ -42,6 +42,18 @@ def test_a_mistake_is_one_line(bench: Bench, words: list[str], status: int, part
     assert done.stdout == b""
 
 
+def test_one_query_of_all_runs(bench: Bench) -> None:
+    for name in ("one", "two"):
+        assert (
+            bench.run("run", "--quiet", "--stacks", "off", "--name", name, "true").returncode == 0
+        )
+    done = bench.run("sql", "--all", "SELECT name, state FROM run")
+    head, *rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
+    assert head == ["run_id", "name", "state"]
+    assert sorted(row[1:] for row in rows) == [["one", "finished"], ["two", "finished"]]
+    assert {row[0] for row in rows} == {folder.name for folder in bench.recorded}
+
+
 def test_help_has_an_example_for_every_command(bench: Bench) -> None:
     top = bench.run("--help").stdout.decode()
     for name, _ in COMMANDS:

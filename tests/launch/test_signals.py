@@ -140,6 +140,8 @@ def test_the_agent_killed_is_started_once_more(counting: Counting) -> None:
     assert row["quality"]["agent_restarted"]
     gaps = counting.bench.query("SELECT reason FROM gap WHERE source = 'agent'")
     assert len(gaps) == 1 and "started again" in gaps[0][0]
+    doubled = "SELECT 1 FROM device GROUP BY device HAVING count(*) > 1"
+    assert counting.bench.query(doubled) == []
 
 
 def test_the_agent_killed_twice_leaves_the_job_alone(counting: Counting) -> None:
