@@ -14,7 +14,8 @@ from .collectors import Target
 from .environment import mask_command
 from .outside import Outside
 from .spool import ProcessSpans, SpoolReader
-from .steps import Built, StepBuilder
+from .step_maker import Built
+from .steps import StepBuilder
 from .tree import LOADED, SETTLE_NS, JobTree, Seen, why_not_hooked
 
 FACTS_MAX = 1000  # kept a process; a job that makes a loader an epoch tells many

@@ -18,6 +18,7 @@ LOG = "log.txt"
 SETTINGS = "run.json"  # what the launcher tells the agent; gone when the run has ended
 DAEMON = "daemon"  # folder of the host's recorder, beside `runs`; also a word for `resolve`
 NAME_MAX = 40
+_STAMP, _SUFFIX = 15, 4  # characters of a run id that tell its time
 _RUN_ID = re.compile(r"\d{8}-\d{6}-(?P<name>[A-Za-z0-9._+-]+)-[0-9a-z]{4}")
 _SUFFIX_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -44,9 +45,12 @@ def clean_name(text: str) -> str:
 
 
 def new_run_id(name: str, *, now_s: float | None = None) -> str:
-    """A new id; two runs of one second differ in the random suffix."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(time.time() if now_s is None else now_s))
-    suffix = "".join(_SUFFIX_ALPHABET[byte % 36] for byte in os.urandom(4))
+    """A new id. Of two runs of one second the suffix tells the order: half of it is the time."""
+    now_s = time.time() if now_s is None else now_s
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s))
+    part = int(now_s % 1 * 36**2)
+    digits = (part // 36, part % 36, *(byte % 36 for byte in os.urandom(2)))
+    suffix = "".join(_SUFFIX_ALPHABET[digit] for digit in digits)
     return f"{stamp}-{clean_name(name)}-{suffix}"
 
 
@@ -60,9 +64,10 @@ def list_runs(root: Path | None = None) -> list[Path]:
     """The folders of all runs in `root` (default: the library's), newest first."""
     folder = home() / "runs" if root is None else root
     try:
-        names = sorted((n for n in os.listdir(folder) if _RUN_ID.fullmatch(n)), reverse=True)  # noqa: PTH208
+        names = [n for n in os.listdir(folder) if _RUN_ID.fullmatch(n)]  # noqa: PTH208
     except OSError:
         return []
+    names.sort(key=lambda n: (n[:_STAMP], n[-_SUFFIX:], n), reverse=True)
     return [folder / name for name in names if (folder / name).is_dir()]
 
 

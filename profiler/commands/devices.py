@@ -266,13 +266,13 @@ def _device_lines(row: dict[str, Any]) -> Iterable[str]:
 
 def _now(values: dict[str, Any]) -> str:
     """The readings that say most at a glance."""
-    shown = {
-        "busy_share": lambda v: f"busy {v:.0%}",
-        "memory_used_bytes": lambda v: f"memory {v / GIB:.1f} GiB used",
-        "power_w": lambda v: f"{v:.0f} W",
-        "temperature_c": lambda v: f"{v:.0f} °C",
-    }
-    return ", ".join(show(values[name]) for name, show in shown.items() if name in values)
+    shown = (
+        ("busy_share", "busy {:.0%}", 1),
+        ("memory_used_bytes", "memory {:.1f} GiB used", GIB),
+        ("power_w", "{:.0f} W", 1),
+        ("temperature_c", "{:.0f} °C", 1),
+    )
+    return ", ".join(text.format(values[n] / unit) for n, text, unit in shown if n in values)
 
 
 def _link(link: dict[str, Any] | None) -> str | None:

@@ -29,6 +29,14 @@ def test_ids_sort_by_time(one: float, other: float) -> None:
         assert library.new_run_id("z", now_s=first) < library.new_run_id("a", now_s=second)
 
 
+def test_the_newest_of_one_second_is_the_last(tmp_path: Path) -> None:
+    for name, part in (("zebra", 0.1), ("ant", 0.6), ("moth", 0.3)):
+        (tmp_path / library.new_run_id(name, now_s=1_700_000_000 + part)).mkdir()
+    names = [library.name_of(run.name) for run in library.list_runs(tmp_path)]
+    assert names == ["ant", "moth", "zebra"]
+    assert library.name_of(resolve("last", root=tmp_path).name) == "ant"
+
+
 def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert library.home({"ACCELPROF_HOME": "/x/y"}) == Path("/x/y")
