@@ -17,6 +17,7 @@ def start(spool: str, folder: str) -> None:
     facts.begin()
     borders.install(folder)
     postimport.finder.watch("torch", _after_torch)
+    postimport.finder.watch("jax", _after_jax)
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
     atexit.register(_at_exit)
 
@@ -30,6 +31,15 @@ def _after_torch(torch: "Any") -> None:
         tracing.allow()
     except Exception as error:
         facts.fact("hook_off", hook="install", error=f"{type(error).__name__}: {error}")
+
+
+def _after_jax(jax: "Any") -> None:
+    try:
+        from .frameworks import jax as hooks
+
+        hooks.install(jax)
+    except Exception as error:
+        facts.fact("hook_off", hook="jit", error=f"{type(error).__name__}: {error}")
 
 
 def _loaded(name: str) -> "Any":

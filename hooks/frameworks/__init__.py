@@ -31,6 +31,7 @@ HOOKS = (
     ("mlflow.tracking.fluent", "loggers", "install_mlflow"),
     ("torch.distributed.distributed_c10d", "collectives", "install"),
     ("torch.nn.parallel.distributed", "collectives", "install_ddp"),
+    ("keras.src.optimizers.base_optimizer", "keras", "install"),
     ("gc", "collector", "install"),
     ("torch.autograd.profiler", "profilers", "install_autograd"),
     ("torch.profiler.profiler", "profilers", "install_profiler"),
