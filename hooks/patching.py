@@ -88,6 +88,8 @@ def _tell(error: BaseException) -> None:
     """A fact of an error for lack of memory or of a dead loader worker. Never raises."""
     try:
         text = str(error)[:300] if isinstance(error, (MemoryError, RuntimeError)) else ""
+        if isinstance(error.__cause__, RuntimeError):  # of a dead worker: by which signal
+            text += f" ({str(error.__cause__)[:300]})"
         if isinstance(error, MemoryError) or "out of memory" in text or "allocate memory" in text:
             what = "memory"
         elif "DataLoader worker" in text:

@@ -16,6 +16,7 @@ from stub_nvml.cards import Card, card, write_script
 
 from accelprof.profiler.collectors.nvml import NvmlCollector
 from accelprof.profiler.collectors.nvml_driver import DRIVER_NOT_LOADED, Missing
+from accelprof.profiler.diagnosis import diagnose
 from accelprof.storage.reader import RunReader, open_run
 
 # Waits for as many device samples as it is told, as the run's own log of NVML calls shows them.
@@ -77,6 +78,10 @@ def test_a_run_records_every_device_and_one_that_gets_lost(
         assert gaps == [("*",)]
         ((data,),) = reader.rows("SELECT data FROM event WHERE kind = 'device-lost'")
         assert json.loads(data)["device"] == 0 if isinstance(data, str) else data["device"] == 0
+        report = diagnose(reader)
+        assert {"device-lost", "mixed-hardware"} <= {f.id for f in report.findings}
+        assert report.cost.accelerator_s == pytest.approx(2 * (report.run.wall_s or 0))
+        assert report.cost.usd and "; " in (report.cost.price_source or "")
 
 
 def test_a_driver_that_hangs_neither_stops_the_run_nor_its_end(
