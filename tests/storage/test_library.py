@@ -48,7 +48,7 @@ def test_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 IDS = [
     "20260101-000000-train-aaaa", "20260102-000000-train-bbbb",
-    "20260103-000000-eval-cccc", "20260103-000000-a-b-dddd",
+    "20260103-000000-eval-cccc", "20260103-000000-a-b-cbbb",
 ]  # fmt: skip
 
 
