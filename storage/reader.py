@@ -16,6 +16,7 @@ from typing import Any, Self, TypeAlias
 
 import duckdb
 
+from . import unlocked
 from .library import RUN_FILE
 from .live import FrameError, LiveClient, LiveError, select
 
@@ -119,7 +120,10 @@ def _connect(folder: Path, file: Path) -> _Source:
         try:
             return _Live(LiveClient(folder))
         except OSError:
-            pass  # no agent there (yet, or any more)
+            # No agent there (yet, or any more)
+            if file.stat().st_size and not unlocked.locks_work(file):
+                with unlocked.local_copy(file) as copy:
+                    return _Direct(_open_file(copy), live=False)
         if time.monotonic() > deadline:
             raise BadRunFile(f"{file}: held by {holder}, which does not answer readers")
         time.sleep(0.05)

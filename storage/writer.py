@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from . import rollup
+from . import rollup, unlocked
 from .buffer import Lost, Pending, Values
 from .reader import BadRunFile, RunReader, check_version, explain
 
@@ -57,7 +57,14 @@ class RunWriter:
         self._closed = False
         self._keys: dict[str, tuple[str, ...]] = {}
         self._database_lock = threading.RLock()
-        self._connection = _open(path)
+        self._place = path  # where the file belongs; `path` where it is written
+        try:
+            self._connection = _open(path)
+        except duckdb.IOException:
+            if unlocked.locks_work(path):
+                raise
+            self.path = unlocked.local_place(path)
+            self._connection = _open(self.path)
         self._columns = _columns(self._connection)
         self._time_index = {
             table: next((i for i, c in enumerate(columns) if c in ("t_ns", "from_ns")), None)
@@ -65,7 +72,7 @@ class RunWriter:
         }
         self._json = _json_columns(self._connection)
         with contextlib.suppress(OSError):
-            os.chmod(path, 0o600)  # noqa: PTH101
+            os.chmod(self.path, 0o600)  # noqa: PTH101
 
     # -- giving ------------------------------------------------------------------------------
 
@@ -278,7 +285,7 @@ class RunWriter:
     def reader(self) -> RunReader:
         """A reader of all that is stored so far, in this process."""
         self.flush()
-        return RunReader.within(self.path.parent, self.cursor)
+        return RunReader.within(self._place.parent, self.cursor)
 
     def close(self) -> None:
         """Stores the rest and lets go of the file, once. Never raises; see `trouble`."""
@@ -290,8 +297,12 @@ class RunWriter:
             self._closed = True
             try:
                 self._connection.close()
+                if self.path != self._place:
+                    unlocked.put_back(self.path, self._place)
             except duckdb.Error as error:
                 self.trouble = str(error)
+            except OSError as error:
+                self.trouble = f"{error}; the run file stays in {self.path}"
 
 
 def _open(path: Path) -> duckdb.DuckDBPyConnection:
