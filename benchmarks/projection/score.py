@@ -6,19 +6,20 @@ import argparse
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelprof.profiler.advisor import curves
-from accelprof.profiler.advisor.operators import SIZES, Operator
-from accelprof.profiler.advisor.transfer import Modelled, carry
+import torch
 
-from . import table
+from accelprof.profiler.advisor.curves import Parameters
+
+from . import software, table
+from .columns import Built, Columns, target_of
+from .sweep import Series, Times, project
 from .table import Row
 
-PRECISIONS = {"amp-fp16": "fp16", "amp-bf16": "bf16", "mxfp8": "fp8"}
-OPTIMIZER_BYTES = 20.0  # read and written a parameter: weight, gradient, one or two moments
+RANGE = 1.0  # standard deviations either way: the truth lies inside two times in three
 
 
 @dataclass(frozen=True)
@@ -41,77 +42,17 @@ class Pair:
 
 
 def _peak(row: Row) -> float:
-    device = table.accelerator(row.accelerator)
-    assert device is not None
-    wanted = PRECISIONS.get(row.precision, row.precision)
-    precision = curves.usable_precision(device, wanted)
-    return device.flops[precision] if precision else 0.0
-
-
-def is_engine(framework: str) -> bool:
-    """Inference engines and hand-written kernels; their pages list the plain framework beside."""
-    baseline = ("-torch", "-tf", "-tf-fp16", "-pytorch", "torchscript", "torchscript-fp16")
-    if "fastertransformer" in framework:
-        return not framework.endswith(baseline)
-    return "tensorrt" in framework or "trt" in framework
-
-
-def host_cost(framework: str) -> str:
-    if is_engine(framework):
-        return "engine_s"
-    graph = ("tensorflow", "mxnet", "jax")
-    if framework.startswith(graph) or any(w in framework for w in ("script", "compile", "xla")):
-        return "graph_s"
-    return "eager_s"
-
-
-def is_fused(framework: str) -> bool:
-    return "compile" in framework or "xla" in framework or is_engine(framework)
+    target = target_of(row)
+    return float(target.peak) if target else 0.0
 
 
 def fused_attention(row: Row) -> bool:
     """Whether attention was one kernel: engines, and timm on PyTorch 2."""
-    if is_engine(row.framework):
+    if software.is_engine(row.framework):
         return True
     if "llm-foundry" in row.framework:
         return True  # its tables are measured with flash attention
     return "timm" in row.framework and row.library.startswith("pytorch 2")
-
-
-@dataclass
-class Built:
-    """The operators of a group's step and what the model needs beside them."""
-
-    operators: list[Operator]
-    parameters: int
-    tensors: int
-
-
-def modelled(row: Row, built: Built, model: curves.Parameters) -> Modelled | None:
-    """The model's times of a row; None when its accelerator or precision is not known."""
-    device = table.accelerator(row.accelerator)
-    wanted = PRECISIONS.get(row.precision, row.precision)
-    at = curves.target(device, wanted, model) if device else None
-    if at is None or device is None:
-        return None
-    fused, cost = is_fused(row.framework), model["overhead"]
-    device_s = curves.step_seconds(built.operators, at, model, fused)
-    calls = sum(
-        op.calls * (cost["fusion"] if fused and op.kind == "stream" else 1.0)
-        for op in built.operators
-    )
-    host = host_cost(row.framework)
-    host_s = calls * cost[host]
-    exposed_s = 0.0
-    if row.task == "train":
-        speed = at.bytes_per_s * model["efficiency"]["bandwidth"]
-        device_s += built.parameters * OPTIMIZER_BYTES / speed
-        host_s *= 0.7  # the backward pass is dispatched from C++
-        if host == "eager_s":
-            host_s += built.tensors * cost["update_s"]
-        gradients = built.parameters * SIZES.get(wanted, 2)
-        exposed_s = curves.exchange_seconds(device, gradients, row.count, model)
-    return Modelled(device_s, host_s, exposed_s)
 
 
 def groups(rows: Iterable[Row], skipped: Counter[str]) -> list[list[Row]]:
@@ -122,6 +63,8 @@ def groups(rows: Iterable[Row], skipped: Counter[str]) -> list[list[Row]]:
             skipped[f"unit {row.unit}"] += 1
         elif table.accelerator(row.accelerator) is None:
             skipped[f"accelerator {row.accelerator} is in no table"] += 1
+        elif target_of(row) is None:
+            skipped[f"{row.accelerator} does not run {row.precision}"] += 1
         else:
             found[row.key].append(row)
     kept = []
@@ -170,15 +113,38 @@ class Builder:
             return f"does not run on the meta device ({type(error).__name__})"
 
 
-def pairs_of(group: list[Row], built: Built, model: curves.Parameters) -> Iterator[Pair]:
-    """Every ordered pair of accelerators, rows of the same source and version where there are."""
-    times = {id(row): modelled(row, built, model) for row in group}
-    for source, target in _comparable(group):
-        here, there = times[id(source)], times[id(target)]
-        if here is None or there is None or source.step_s is None:
-            continue
-        projected = carry(source.step_s, here, there, model["spread"])
-        yield Pair(source, target, projected.mid)
+class Table:
+    """Groups of rows with their operators, as columns, and the pairs among them."""
+
+    def __init__(self, groups: Sequence[tuple[list[Row], Built]]) -> None:
+        self.rows = [row for group, _ in groups for row in group]
+        self.columns = Columns(self.rows, [made for group, made in groups for _ in group])
+        self.series = Series(self.rows)
+        where = {id(row): index for index, row in enumerate(self.rows)}
+        found = [(where[id(s)], where[id(t)]) for g, _ in groups for s, t in _comparable(g)]
+        self.sources = torch.tensor([s for s, _ in found], dtype=torch.long)
+        self.targets = torch.tensor([t for _, t in found], dtype=torch.long)
+
+    def projected(self, model: Parameters) -> torch.Tensor:
+        """Logarithm of the projected step of each pair."""
+        columns = self.columns
+        times = Times(
+            columns.device_s(model).log(), columns.host_s(model).log(),
+            (columns.serial_s(model) + 1e-12).log(),
+        )  # fmt: skip
+        return project(
+            columns.step_s.log(), times, self.series, (self.sources, self.targets), model
+        )
+
+    def errors(self, model: Parameters) -> torch.Tensor:
+        """Logarithm of measured over projected step: of projected over measured throughput."""
+        return self.columns.step_s.log()[self.targets] - self.projected(model)
+
+    def pairs(self, model: Parameters) -> list[Pair]:
+        with torch.no_grad():
+            steps = self.projected(model).exp().tolist()
+        ends = zip(self.sources.tolist(), self.targets.tolist(), steps, strict=True)
+        return [Pair(self.rows[s], self.rows[t], step) for s, t, step in ends]
 
 
 def _comparable(group: list[Row]) -> Iterator[tuple[Row, Row]]:
@@ -248,12 +214,8 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     try:
         rows, left_out = table.read(asked.file)
-        from . import workloads  # noqa: F401  torch, once the file is known to be readable
     except (OSError, KeyError, UnicodeDecodeError) as error:
         print(f"projection: cannot read {asked.file}: {error}", file=sys.stderr)
-        return 2
-    except ImportError as error:
-        print(f"projection: {error}; install accelprof[projection]", file=sys.stderr)
         return 2
     skipped: Counter[str] = Counter({"doubtful or incomplete row": left_out})
     built = _built(groups(rows, skipped), skipped)
@@ -261,8 +223,7 @@ def main(argv: list[str] | None = None) -> int:
         from . import fit
 
         return fit.report(built)
-    model = curves.parameters()
-    pairs = [pair for group, made in built for pair in pairs_of(group, made, model)]
+    pairs = Table(built).pairs(software.parameters()) if built else []
     if not asked.summary:
         print_pairs(pairs)
     print("\nskipped:")

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..report import Report
 from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
 from ..traces.saved import EVENT, Activations
-from .operators import Operator
+from .operators import CONVOLUTIONS, Operator
 
 # Shares of a step that another accelerator does not change
 FIXED = ("checkpoint", "logging", "evaluation", "other")
@@ -62,7 +62,7 @@ class Basis:
         """The precision that most of the matrix work ran in."""
         flops: dict[str, float] = defaultdict(float)
         for op in self.operators:
-            if op.kind in ("gemm", "conv", "grouped", "attention") and op.dtype:
+            if op.kind in ("gemm", "attention", *CONVOLUTIONS) and op.dtype:
                 flops[op.dtype] += op.flops or 0.0
         return max(flops, key=lambda k: flops[k]) if flops else None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..traces.saved import Activations
 from .basis import Basis
-from .operators import Operator
+from .operators import LARGE, Operator
 
 CONTEXT_BYTES = 800 << 20  # CUDA context, kernels, cuDNN and allocator slack: 0.5-1 GiB
 USABLE = 0.94  # of the printed capacity: ECC, driver, fragmentation
@@ -149,7 +149,7 @@ def _written(op: Operator) -> float:
     """Bytes that the forward pass keeps of an operator's result, at most."""
     if op.kind == "view" or op.name.endswith("_"):
         return 0.0
-    if op.outputs:
+    if op.outputs < LARGE:
         return op.outputs * op.calls * op.size
     return (op.bytes or 0.0) / 2.0
 

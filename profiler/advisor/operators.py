@@ -8,13 +8,16 @@ from typing import Any, Literal
 
 import msgspec
 
-Kind = Literal["gemm", "conv", "grouped", "attention", "stream", "view"]
+Kind = Literal["gemm", "conv", "grouped", "depthwise", "attention", "norm", "stream", "view"]
+CONVOLUTIONS = ("conv", "grouped", "depthwise")
+STREAMS = ("norm", "stream")  # what goes through the memory once or twice and does no products
 
 _DTYPES = {
     "float": "fp32", "double": "fp64", "c10::Half": "fp16", "at::Half": "fp16",
     "c10::BFloat16": "bf16", "signed char": "int8", "char": "int8",
     "c10::Float8_e4m3fn": "fp8", "c10::Float8_e5m2": "fp8",
 }  # fmt: skip
+LARGE = 1e12  # a size that is not known: nothing is lost to it
 SIZES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
 
 
@@ -27,9 +30,10 @@ class Operator(msgspec.Struct):
     calls: int
     flops: float | None
     bytes: float | None
-    outputs: float = 0.0  # elements that one call writes: how many tiles there are to share out
-    depth: float = 0.0  # length of the inner product of a matrix product
-    width: float = 0.0  # the narrower side of the output matrix (channels of one group)
+    outputs: float = LARGE  # elements that one call writes: how many tiles there are to share out
+    depth: float = LARGE  # length of the inner product of a matrix product
+    width: float = LARGE  # the narrower side of the output matrix (channels of one group)
+    taps: float = 1.0  # positions of a convolution's kernel
     time_s: float | None = None  # measured on the source device
     phase: str = ""  # forward | backward | optimizer
 
@@ -57,6 +61,11 @@ class Operator(msgspec.Struct):
         """Bytes of an element."""
         return SIZES.get(self.dtype or "fp32", 4)
 
+    @property
+    def kernels(self) -> float:
+        """Kernels of one call: a convolution's gradients by input and by weight are two."""
+        return 2.0 if self.kind in CONVOLUTIONS and "backward" in self.name else 1.0
+
 
 def _dims(shapes: str) -> list[Any]:
     try:
@@ -80,9 +89,11 @@ def _classify(op: Operator, dims: list[Any]) -> None:
     elif "attention" in name:
         op.kind = "attention"
         q = _shape(dims, 1 if name.endswith("backward") else 0)
-        op.outputs, op.depth, op.width = float(math.prod(q or [0])), 128.0, 128.0
+        op.outputs, op.depth, op.width = float(math.prod(q)) if q else LARGE, 128.0, 128.0
     elif "convolution" in name or name.startswith(("conv", "cudnn_conv")):
         _convolution(op, name, dims)
+    elif "norm" in name or "softmax" in name:
+        op.kind = "norm"
     elif op.flops and ("mm" in name or name in ("linear", "matmul", "mv", "addmv", "dot")):
         _product(op, name, dims)
 
@@ -98,7 +109,8 @@ def _product(op: Operator, name: str, dims: list[Any]) -> None:
     if name == "linear":
         m, n = math.prod(a[:-1]), b[0]
     op.depth, op.width = float(a[-1]), float(min(m, n))
-    op.outputs = (op.flops or 0.0) / max(1, op.calls) / (2.0 * max(1.0, op.depth))
+    if op.flops:
+        op.outputs = op.flops / max(1, op.calls) / (2.0 * max(1.0, op.depth))
 
 
 def _convolution(op: Operator, name: str, dims: list[Any]) -> None:
@@ -110,6 +122,8 @@ def _convolution(op: Operator, name: str, dims: list[Any]) -> None:
     op.depth = float(math.prod(w[1:]))
     groups = max(1, x[1] // max(1, w[1]))
     op.width = float(min(w[0] // groups, w[1]))
+    op.taps = float(math.prod(w[2:]))
     if groups > 1:
-        op.kind = "grouped"
-    op.outputs = (op.flops or 0.0) / max(1, op.calls) / (2.0 * max(1.0, op.depth))
+        op.kind = "grouped" if op.width > 1.0 else "depthwise"
+    if op.flops:
+        op.outputs = op.flops / max(1, op.calls) / (2.0 * max(1.0, op.depth))

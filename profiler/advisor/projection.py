@@ -14,10 +14,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from ..accelerators.catalogue import Accelerator
 from . import curves
 from .basis import FIXED, Basis
-from .operators import SIZES, Operator
+from .operators import CONVOLUTIONS, SIZES, STREAMS, Operator
 from .transfer import Range, join
 
 # A measured operator is at most this far from the model: beyond, its FLOPs or bytes are wrong.
@@ -115,7 +117,7 @@ def _runs_in(op: Operator) -> str:
     """The precision of the units an operator uses. PyTorch runs fp32 convolutions as TF32 where
     there is TF32, and fp32 matrix products not, unless the job says otherwise."""
     dtype = op.dtype if op.dtype in curves.FALLBACK else "fp32"
-    if dtype == "fp32" and op.kind in ("conv", "grouped"):
+    if dtype == "fp32" and op.kind in CONVOLUTIONS:
         return "tf32"
     return dtype or "fp32"
 
@@ -130,11 +132,8 @@ def converted(op: Operator, precision: str | None) -> Operator:
     held = max(2, SIZES[precision]) if precision != "fp8" else 2  # activations stay at 16 bits
     if moved is not None:
         moved *= held / op.size
-    dtype = precision if op.kind != "stream" else ("bf16" if held == 2 else precision)
-    return Operator(
-        op.name, op.kind, dtype, op.calls, op.flops, moved, op.outputs, op.depth, op.width,
-        op.time_s, op.phase,
-    )  # fmt: skip
+    dtype = precision if op.kind not in STREAMS else ("bf16" if held == 2 else precision)
+    return msgspec.structs.replace(op, dtype=dtype, bytes=moved)
 
 
 def _keeps(op: Operator, source: curves.Target | None, model: curves.Parameters) -> float:
@@ -144,7 +143,7 @@ def _keeps(op: Operator, source: curves.Target | None, model: curves.Parameters)
     modelled = curves.seconds(op, source, curves.sustained(source, model), model)
     if modelled <= 0.0:
         return 1.0
-    return min(MOST_OFF, max(1.0 / MOST_OFF, op.time_s / modelled))
+    return float(min(MOST_OFF, max(1.0 / MOST_OFF, op.time_s / modelled)))
 
 
 def _add(sums: _Sums, op: Operator, target: curves.Target, keeps: float) -> None:
@@ -153,7 +152,7 @@ def _add(sums: _Sums, op: Operator, target: curves.Target, keeps: float) -> None
     spent = keeps * curves.seconds(op, target, rate, model)
     sums.total += spent
     speed = target.bytes_per_s * model["efficiency"]["bandwidth"]
-    if op.kind != "stream" and (op.flops or 0.0) / rate > (op.bytes or 0.0) / speed:
+    if op.kind not in STREAMS and (op.flops or 0.0) / rate > (op.bytes or 0.0) / speed:
         sums.compute += spent
     else:
         sums.memory += spent

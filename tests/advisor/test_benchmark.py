@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from accelprof.benchmarks.projection import table
-from accelprof.benchmarks.projection.score import Pair, summary
-from accelprof.profiler.advisor.curves import parameters
-from accelprof.profiler.advisor.transfer import Modelled, carry
+torch = pytest.importorskip("torch")
+
+from accelprof.benchmarks.projection import software, table  # noqa: E402
+from accelprof.benchmarks.projection.columns import Built, Columns  # noqa: E402
+from accelprof.benchmarks.projection.score import Pair, Table, summary  # noqa: E402
+from accelprof.benchmarks.projection.sweep import Series, Times, project  # noqa: E402
+from accelprof.profiler.advisor import curves  # noqa: E402
+from accelprof.profiler.advisor.operators import Operator  # noqa: E402
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "projection"
 HEAD = (
@@ -63,16 +67,71 @@ def test_cards_by_the_tables_names(name: str, found: str | None) -> None:
     assert (card.id if card else None) == found
 
 
-def test_the_same_device_keeps_its_time() -> None:
-    here = Modelled(device_s=0.08, host_s=0.03)
-    for measured in (0.02, 0.1, 0.4):
-        assert carry(measured, here, here, parameters()["spread"]).mid == pytest.approx(measured)
+def times(device_s: list[float], host_s: list[float]) -> Times:
+    columns = [torch.tensor(x).double().log() for x in (device_s, host_s, [1e-12] * len(host_s))]
+    return Times(*columns)
 
 
-def test_a_step_far_above_the_device_is_mostly_host() -> None:
+def carried(rows: list[table.Row], modelled: Times, source: int, target: int) -> float:
+    measured = torch.tensor([row.step_s for row in rows]).double().log()
+    pair = (torch.tensor([source]), torch.tensor([target]))
+    found = project(measured, modelled, Series(rows), pair, software.parameters())
+    return float(found.exp())
+
+
+def test_the_same_device_keeps_its_time(tmp_path: Path) -> None:
+    for value in ("640", "320", "160"):  # 0.05 to 0.2 s
+        rows, _ = read(tmp_path, line("t4", value), line("t4", "1", notes="another day"))
+        found = carried(rows, times([0.08, 0.08], [0.03, 0.03]), 0, 0)
+        assert found == pytest.approx(32 / float(value), rel=0.05)
+
+
+def test_a_step_far_above_the_device_is_mostly_host(tmp_path: Path) -> None:
     """A tenth of the device time does not make a host-bound step ten times shorter."""
-    slow, fast = Modelled(0.02, 0.09), Modelled(0.002, 0.09)
-    assert carry(0.1, slow, fast, parameters()["spread"]).mid > 0.07
+    rows, _ = read(tmp_path, line("t4", "320"), line("a100-sxm-40", "320"))
+    assert carried(rows, times([0.02, 0.002], [0.09, 0.09]), 0, 1) > 0.07
+
+
+def test_other_batch_sizes_tell_the_host_from_the_device(tmp_path: Path) -> None:
+    """A step as long at half the batch is the host's, whatever the model thought."""
+    half = line("t4", "160").replace(",32,", ",16,")  # 0.1 s, as the whole batch takes
+    rows, _ = read(tmp_path, line("t4", "320"), line("a100-sxm-40", "640"), half)
+    modelled = times([0.08, 0.008, 0.04], [0.08, 0.08, 0.08])
+    alone = carried(rows[:2], times([0.08, 0.008], [0.08, 0.08]), 0, 1)
+    assert carried(rows, modelled, 0, 1) > 1.02 * alone
+
+
+def test_columns_say_what_single_operators_say(tmp_path: Path) -> None:
+    rows, _ = read(tmp_path, line("v100-sxm2-16"), line("a100-sxm-40"))
+    rows = [row for row in rows if row.task == "train"]
+    ops = [
+        Operator.of("mm", "[[512, 256], [256, 512]]", "c10::Half", calls=3, flops=4e8, bytes=3e6),
+        Operator.of(
+            "native_layer_norm", "[[512, 256]]", "c10::Half", calls=2, flops=1e6, bytes=1e6
+        ),
+    ]
+    model = software.parameters()
+    columns = Columns(rows, [Built(ops, 0, 0)] * 2).device_s(model)
+    for row, found in zip(rows, columns.tolist(), strict=True):
+        card = table.accelerator(row.accelerator)
+        assert card is not None
+        at = curves.target(card, "fp16")
+        assert at is not None
+        rate = curves.sustained(at, model)
+        alone = sum(curves.seconds(op, at, rate, model) for op in ops)
+        assert found == pytest.approx(alone)
+
+
+def test_a_faster_card_is_projected_faster_and_backwards(tmp_path: Path) -> None:
+    rows, _ = read(tmp_path, line("v100-sxm2-16", "800"), line("a100-sxm-40", "2000"))
+    big = Operator.of(
+        "mm", "[[8192, 8192], [8192, 8192]]", "c10::Half", calls=40, flops=4.4e13, bytes=1.6e10
+    )
+    pairs = Table([(rows, Built([big], 0, 0))]).pairs(software.parameters())
+    up, down = sorted(pairs, key=lambda pair: pair.projected_s)
+    assert up.target.accelerator == "a100-sxm-40"
+    assert up.projected_s < 0.7 * (up.source.step_s or 0.0)
+    assert down.projected_s > 1.4 * (down.source.step_s or 0.0)
 
 
 def test_the_last_line(tmp_path: Path) -> None:
