@@ -159,33 +159,25 @@ def meter(share: float | None, width: int, *, warns: bool = True) -> Text:
 
 def sparkline(values: Sequence[float | None], width: int, top: float | None) -> Text:
     """Values over time in eighths of a cell under `top`; a dot where there is none."""
-    line = Text(no_wrap=True)
-    if not values or not top:
-        return Text("·" * width, QUIET)
-    for at in range(width):
-        value = values[at * len(values) // width]
-        if value is None:
-            line.append("·", QUIET)
-        else:
-            line.append(BLOCKS[min(8, max(1, round(value / top * 8)))], _METER)
-    return line
+    return chart(values, width, 1, top)[0]
 
 
 def chart(
     values: Sequence[float | None], width: int, height: int, top: float | None
 ) -> list[Text]:  # fmt: skip
     """As a sparkline, over several rows; the first is the uppermost."""
+    picked = [values[at * len(values) // width] for at in range(width)] if values else []
+    levels = [None if v is None or not top else round(v / top * height * 8) for v in picked]
     lines = []
     for row in range(height - 1, -1, -1):
+        least, none = (1, "·") if row == 0 else (0, " ")
+        cells = "".join(
+            none if level is None else BLOCKS[min(8, max(least, level - row * 8))]
+            for level in levels or [None] * width
+        )
         line = Text(no_wrap=True)
-        for at in range(width):
-            value = values[at * len(values) // width] if values else None
-            eighths = None if value is None or not top else round(value / top * height * 8)
-            if eighths is None:
-                line.append("·" if row == 0 else " ", QUIET)
-            else:
-                least = 1 if row == 0 else 0
-                line.append(BLOCKS[min(8, max(least, eighths - row * 8))], _METER)
+        for missing, run in itertools.groupby(cells, key=lambda cell: cell == "·"):
+            line.append("".join(run), QUIET if missing else _METER)
         lines.append(line)
     return lines
 

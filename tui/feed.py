@@ -25,8 +25,8 @@ MINUTE_NS = 60 * 10**9
 RECENT_NS = 10 * MINUTE_NS  # the timeline of a live run
 SHORTEST_COLUMN_NS = 200_000_000
 STEPS_A_COLUMN = 2  # usual steps, at least, that a column holds
-JUDGE_AGAIN_S, JUDGE_AGAIN_AT_LATEST_S = 3.0, 20.0
-JUDGE_AGAIN_TIMES = 10  # of the time that the last diagnosis took
+JUDGE_AGAIN_S, JUDGE_AGAIN_AT_LATEST_S = 5.0, 30.0
+JUDGE_AGAIN_TIMES = 40  # of the time that the last diagnosis took
 
 _NICE_NS = tuple(int(s * 1e9) for s in (0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600))
 

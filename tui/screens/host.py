@@ -6,13 +6,14 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from .. import draw
 from ..host_feed import HostFeed
 from ..model import HostSnapshot
 from ..poller import Poller
 from ..widgets.devices import DevicesPanel
+from ..widgets.keys import KeyLine
 from ..widgets.processes import ProcessesPanel
 
 POLL_S = 1.0
@@ -43,7 +44,7 @@ class HostScreen(Screen[None]):
         yield Static(_hint())
         yield DevicesPanel()
         yield ProcessesPanel()
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self._poller = Poller(

@@ -11,12 +11,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from ...profiler.reports.plain import clean
 from .. import draw
 from ..model import RunChoice
+from ..widgets.keys import KeyLine
 
 
 class PickerScreen(Screen[None]):
@@ -42,7 +43,7 @@ class PickerScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(Text(f"{len(self._choices)} runs are alive. Which one?", draw.STRONG))
         yield OptionList(*(Option(_line(choice)) for choice in self._choices))
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one(OptionList).focus()

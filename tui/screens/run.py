@@ -8,9 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Footer
+from textual.widgets import ContentSwitcher
 
 from ...storage.reader import BadRunFile, QueryError
+from ..details import DETAILS
 from ..feed import failed
 from ..model import Request, Snapshot
 from ..poller import Poller
@@ -20,6 +21,7 @@ from ..views.findings import FindingsView
 from ..views.job import JobView
 from ..views.overview import OverviewView
 from ..widgets.header import RunHeader
+from ..widgets.keys import KeyLine
 from ..widgets.nav import Nav
 from ..widgets.timeline import Timeline
 
@@ -90,7 +92,7 @@ class RunScreen(Screen[None]):
                 yield self._job
             for view in VIEWS:
                 yield view()
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one(Nav).current = self.shown.NAME
@@ -121,8 +123,8 @@ class RunScreen(Screen[None]):
         if self.snapshot is not None:
             self.shown.show(self.snapshot)
         self.shown.start()
-        self.refresh_bindings()
-        self._request()
+        if name in DETAILS:
+            self._request()
 
     def action_next(self, by: int) -> None:
         """The view beside."""
@@ -139,7 +141,8 @@ class RunScreen(Screen[None]):
         if self._job is not None and self._job.terminal.takes_keys:
             return False
         if action == "panel":
-            return isinstance(self.shown, OverviewView) and not self.has_class("-wide", "-tall")
+            roomy = self.has_class("-wide") or self.has_class("-tall")
+            return isinstance(self.shown, OverviewView) and not roomy
         return True
 
     def on_job_terminal_left(self) -> None:

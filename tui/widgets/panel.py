@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from rich.text import Text
+from textual.geometry import Size
 from textual.markup import escape
-from textual.reactive import reactive
 from textual.widget import Widget
 
 from ..model import HostSnapshot, Snapshot
@@ -29,15 +29,28 @@ class Panel(Widget, Generic[Seen]):
     """
     TITLE = ""
 
-    seen: reactive[Seen | None] = reactive(None, layout=True, always_update=True)
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Seen | None = None
+        self._picture: tuple[Size, Text] | None = None  # for a size; drawn once a snapshot
+        self._lines = 0
 
     def on_mount(self) -> None:
         self.border_title = self.TITLE
 
     def show(self, snapshot: Seen) -> None:
-        """Draws this from now on."""
+        """Draws this from now on; only a panel that grows or shrinks moves the others."""
         self.seen = snapshot
-        self.border_title = escape(self.title(snapshot))
+        self._picture = None
+        title = escape(self.title(snapshot))
+        if self.border_title != title:
+            self.border_title = title
+        height = self.styles.height
+        grows = False
+        if height is not None and height.is_auto:
+            lines = self.render().plain.count("\n")
+            grows, self._lines = lines != self._lines, lines
+        self.refresh(layout=grows)
 
     def title(self, snapshot: Seen) -> str:
         """What stands on the rule."""
@@ -46,7 +59,9 @@ class Panel(Widget, Generic[Seen]):
     def render(self) -> Text:
         if self.seen is None:
             return Text("…", "dim")
-        return self.draw(self.seen)
+        if self._picture is None or self._picture[0] != self.size:
+            self._picture = self.size, self.draw(self.seen)
+        return self._picture[1]
 
     def draw(self, snapshot: Seen) -> Text:
         """The content, for the size that the panel has now."""
