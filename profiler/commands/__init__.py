@@ -126,7 +126,7 @@ def _group() -> Any:
             with formatter.section("Commands"):
                 formatter.write_dl(list(COMMANDS))
 
-    root = typer.Typer(cls=Lazy, rich_markup_mode=None, add_completion=False)
+    root = typer.Typer(cls=Lazy, rich_markup_mode=None)
 
     @root.callback(epilog=_EXAMPLE)
     def accelprof(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -72,6 +73,22 @@ def test_nothing_else_is_in_the_wheel(wheel: Path) -> None:
         top, _, rest = name.partition("/")
         assert top == "accelprof" or top.endswith(".dist-info"), name
         assert not rest.startswith(("tests/", "samples/", "benchmarks/", "docs/")), name
+
+
+def test_the_source_archive_holds_what_the_wheel_needs_and_no_more(
+    source: Path, tmp_path: Path
+) -> None:
+    build = "from setuptools.build_meta import build_sdist; import sys; build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", build, tmp_path, cwd=source)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        names = [name.partition("/")[2] for name in archive.getnames()]
+    tops = {name.partition("/")[0] for name in names if name}
+    allowed = {"hooks", "profiler", "storage", "tui", "accelprof.egg-info", "setup.cfg", "PKG-INFO"}
+    files = {"pyproject.toml", "README.md", "LICENSE", "py.typed", "__init__.py", "__main__.py"}
+    assert files <= tops <= files | allowed
+    # The image is built from the same files.
+    kept = (ROOT / ".dockerignore").read_text().split("!")[1:]
+    assert {line.split()[0] for line in kept} == files | {"hooks", "profiler", "storage", "tui"}
 
 
 def test_the_package_does_not_need_torch(wheel: Path) -> None:

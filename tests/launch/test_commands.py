@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +22,7 @@ from .conftest import Bench
         (["--nosuch"], 2, "No such option: --nosuch"),
         (["run"], 2, "Missing argument"),
         (["run", "--nosuch", "true"], 2, "No such option: --nosuch"),
-        (["run", "--tui", "true"], 2, "--tui is not supported yet"),
+        (["run", "--tui", "true"], 2, "--tui needs a terminal"),
         (["run", "--tag", "x", "true"], 2, "KEY=VALUE"),
         (["run", "--rate", "0", "true"], 2, "--rate 0"),
         (["run", "--capture", "some", "true"], 2, "--capture 'some'"),
@@ -61,6 +65,21 @@ def test_help_has_an_example_for_every_command(bench: Bench) -> None:
         done = bench.run(name, "--help")
         assert done.returncode == 0, done.stderr
         assert f"accelprof {name}" in done.stdout.decode().split("Example")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("accelprof re", ["report"]), ("accelprof runs --verd", ["--verdict"]),
+     ("accelprof runs r", ["rm"])],
+)  # fmt: skip
+def test_the_shell_completes(line: str, words: list[str]) -> None:
+    asked = {"_ACCELPROF_COMPLETE": "complete_bash", "COMP_WORDS": line,
+             "COMP_CWORD": str(line.count(" "))}  # fmt: skip
+    done = subprocess.run(
+        [Path(sys.executable).with_name("accelprof")], env=os.environ | asked,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == words, done.stderr
 
 
 def test_version(bench: Bench) -> None:
