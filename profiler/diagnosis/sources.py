@@ -121,14 +121,17 @@ def _positive(value: Any) -> bool:
 def workers(reader: Reader, span: Span, procs: Sequence[dict[str, Any]]) -> Workers | None:
     """How batches were made in the steady part; None when no batch was seen made."""
     rows = reader.rows(
-        "SELECT worker >= 0, count(DISTINCT pid), count(*), avg(fetch_ns), avg(collate_ns), "
-        "avg(cpu_ns) FROM worker_batch WHERE t_ns BETWEEN ? AND ? GROUP BY 1 ORDER BY 3 DESC",
+        # Workers of one number and parent follow each other, epoch after epoch
+        "SELECT worker >= 0, count(DISTINCT {'of': coalesce(p.ppid, 0), 'worker': worker}), "
+        "count(*), avg(fetch_ns), avg(collate_ns), avg(cpu_ns) FROM worker_batch LEFT JOIN "
+        "(SELECT pid, max(ppid) AS ppid FROM process GROUP BY pid) p USING (pid) "
+        "WHERE t_ns BETWEEN ? AND ? GROUP BY 1 ORDER BY 3 DESC",
         span,
     )
     if not rows:
         return None
     separate, count, batches, fetch, collate, cpu = rows[0]
-    use = _worker_processes(reader, span, procs) if separate else (None,) * 5
+    use = _worker_processes(reader, span, procs, count) if separate else (None,) * 5
     return Workers(
         in_process=not separate, count=count, batches=batches, fetch_s=(fetch or 0) / 1e9,
         collate_s=collate / 1e9 if collate is not None else None,
@@ -139,18 +142,19 @@ def workers(reader: Reader, span: Span, procs: Sequence[dict[str, Any]]) -> Work
 
 
 def _worker_processes(
-    reader: Reader, span: Span, procs: Sequence[dict[str, Any]]
+    reader: Reader, span: Span, procs: Sequence[dict[str, Any]], count: int
 ) -> tuple[float | None, ...]:
+    """Means of a worker process, and what `count` of them read together."""
     pids = [p["pid"] for p in procs if p["role"] == "worker"]
     if not pids:
         return (None,) * 5
     marks = ", ".join(str(int(p)) for p in pids)
     rows = reader.rows(
         "SELECT avg(threads), avg(cpu_cores), avg(CASE WHEN state LIKE 'D%' OR state = "
-        "'disk-sleep' THEN 1 ELSE 0 END), avg(rchar_bytes_per_s) * count(DISTINCT pid), "
-        "avg(read_bytes_per_s) * count(DISTINCT pid) "
+        "'disk-sleep' THEN 1 ELSE 0 END), avg(rchar_bytes_per_s) * ?, "
+        "avg(read_bytes_per_s) * ? "
         f"FROM process_sample WHERE pid IN ({marks}) AND t_ns BETWEEN ? AND ?",
-        span,
+        (count, count, *span),
     )
     return rows[0] if rows else (None,) * 5
 

@@ -6,6 +6,7 @@ import pytest
 
 from accelprof.profiler.diagnosis import diagnose, thinned
 from accelprof.profiler.diagnosis.evened import evened
+from accelprof.profiler.diagnosis.view import load
 
 from .made_runs import T0, Run
 
@@ -59,3 +60,17 @@ def test_means_of_a_run_that_is_rolled_up_in_part() -> None:
     run.add("meta", [{"key": "rollup", "value": "{}"}])
     ((mean,),) = evened(run).rows(sql, (T0,))
     assert mean == pytest.approx(6 / 66, abs=0.01)
+
+
+def test_workers_of_each_epoch_are_not_counted_as_so_many_at_once() -> None:
+    run = long_run(200)
+    for epoch in range(5):
+        for worker in range(2):
+            pid = 100 + epoch * 2 + worker
+            run.process(pid, "worker", ppid=10, worker=worker, rank=None)
+            run.add("worker_batch", [
+                {"t_ns": T0 + (epoch * 40 + i) * 11_000_000, "pid": pid, "worker": worker,
+                 "fetch_ns": 5_000_000, "cpu_ns": 4_000_000} for i in range(1, 30)
+            ])  # fmt: skip
+    seen = load(run, T0)
+    assert seen.workers is not None and seen.workers.count == 2
