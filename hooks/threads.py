@@ -8,13 +8,17 @@ from _thread import _local, get_ident
 
 from .wire import F_OTHER_THREAD, FLAG_SHIFT
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Inside:
-    """Of one thread; the last three only in `home`, which every hook has at hand anyway."""
+    """Of one thread; the last five only in `home`, which every hook has at hand anyway."""
 
     __slots__ = (
-        "backward", "collective", "data", "due", "forward", "logging", "news", "other", "saving",
-        "stepping", "syncing", "thread", "uncalled",
+        "backward", "collective", "data", "device", "due", "forward", "logging", "news", "other",
+        "saving", "stepping", "syncing", "thread", "timer", "uncalled",
     )  # fmt: skip
 
     def __init__(self, other: int) -> None:
@@ -24,6 +28,8 @@ class Inside:
         self.saving = self.syncing = self.logging = self.collective = False
         self.due = 0  # ticks of the capture before this time need not be told
         self.news = False  # a root may come up that is not known yet, or not told yet
+        self.device: "Any" = None  # devices.Timer of a job that has a device,
+        self.timer: "Any" = None  # and the same while spans are timed
         self.uncalled = 0  # optimizer steps since a known root was called
 
 
@@ -47,3 +53,4 @@ def reset() -> None:
         for name in Inside.__slots__:
             setattr(home, name, getattr(here, name))
         home.other = 0
+    home.device = home.timer = None  # no device works in a forked child

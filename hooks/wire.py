@@ -56,6 +56,9 @@ PHASE = 16  # accelprof.phase(name); ident phase
 # written when it is. Steps touching it are left out.
 CAPTURE = 17
 GC = 18  # the garbage collector ran; ident generation
+# What the device did in a span of the kind `ident` that starts at the same time: the length is the
+# device's time between the borders of that span. In a wait for data it is the device's idle time.
+DEVICE = 19
 
 # Flags (any kind)
 F_OTHER_THREAD = 0x80  # not the thread that imported torch

@@ -88,6 +88,7 @@ class Tally:
     samples: dict[int, int] = field(default_factory=dict)  # by root module, from its calls
     backwards: int = 0  # not inside an optimizer's step
     optimizers: int = 0
+    spans: dict[int, int] = field(default_factory=dict)  # how many, by kind
 
     def total(self) -> int:
         return sum(self.phases.values()) + self.iterator + self.pre_forward + self.gap
@@ -273,6 +274,8 @@ def _count_work(tally: Tally, spans: Sequence[Span]) -> None:
     """Counts backwards and optimizer steps; those of a closure are inside the optimizer's."""
     inside = 1 << 63
     for start, _, kind, flags, _, _ in reversed(spans):
+        if not (kind == wire.DATA_WAIT and flags & wire.F_ITER_START):  # workers start: not timed
+            tally.spans[kind] = tally.spans.get(kind, 0) + 1
         if kind == wire.OPTIMIZER:
             inside = min(inside, start)
             tally.optimizers += not flags & wire.F_RAISED

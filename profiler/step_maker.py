@@ -143,3 +143,5 @@ def add(into: Tally, other: Tally) -> None:
     into.gap += other.gap + other.pre_forward
     into.wait_cpu += other.wait_cpu
     into.wait_measured += other.wait_measured
+    for kind, count in other.spans.items():
+        into.spans[kind] = into.spans.get(kind, 0) + count

@@ -11,6 +11,14 @@ from .accounting import PHASES, Tally
 
 Row: TypeAlias = dict[str, Any]
 
+# Columns of device time, by the kind of span: see wire.DEVICE
+TIMED = {
+    wire.DATA_WAIT: "data_wait",
+    wire.H2D: "h2d",
+    wire.FORWARD: "forward",
+    wire.BACKWARD: "backward",
+    wire.OPTIMIZER: "optimizer",
+}
 CAPTURE_NS = 300_000_000_000  # a capture that never says that it ended is over by then
 
 
@@ -35,6 +43,7 @@ class StepRows:
         self.sizes: dict[int, list[tuple[int, int]]] = {}  # loader: (from when, samples)
         self.told_samples: list[tuple[int, int]] = []  # when, by accelprof.samples()
         self.gc: list[tuple[int, int]] = []
+        self.device: list[tuple[int, int, int]] = []  # start of a span, its kind, device time
         self._captures: list[tuple[int, int]] = []
         self._capturing: int | None = None
 
@@ -58,6 +67,8 @@ class StepRows:
         waits = wire.DATA_WAIT in seen
         row["iterator_ns"] = tally.iterator if waits else None
         row["data_wait_cpu_ns"] = _wait_cpu(tally) if waits else None
+        for kind, name in TIMED.items():
+            row[f"{name}_device_ns"] = self._device(step, kind)
         row["gc_ns"] = _overlap(self.gc, step.start, step.end) if wire.GC in seen else None
         forward = wire.FORWARD in seen
         row["pre_forward_ns"] = tally.pre_forward if forward else None
@@ -67,6 +78,11 @@ class StepRows:
         row["first_of_epoch"] = tally.starts_epoch
         row["captured"] = self._touches_capture(step.start, step.end)
         return row
+
+    def _device(self, step: Step, kind: int) -> int | None:
+        """Device time of a step's spans of a kind; None unless it is known of all of them."""
+        found = [ns for t, of, ns in self.device if of == kind and step.start <= t < step.end]
+        return sum(found) if found and len(found) >= step.tally.spans.get(kind, 0) else None
 
     def _touches_capture(self, start: int, end: int) -> bool:
         begun = self._capturing
@@ -93,6 +109,7 @@ class StepRows:
             while len(sizes) > 1 and sizes[1][0] < before:
                 del sizes[0]
         self.told_samples = [told for told in self.told_samples if told[0] > before]
+        self.device = [timed for timed in self.device if timed[0] >= before]
         self.gc = [pause for pause in self.gc if pause[1] > before]
         self._captures = [capture for capture in self._captures if capture[1] > before]
 

@@ -131,6 +131,8 @@ class StepBuilder(StepMaker):
             self._rows.gc.append((start, end))
         elif kind == wire.STEP_MARK:
             self._mark(end)
+        elif kind == wire.DEVICE:
+            self._rows.device.append((start, ident, end - start))
         elif kind == wire.CAPTURE:
             self._rows.capture(start, end)
 

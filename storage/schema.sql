@@ -70,7 +70,11 @@ CREATE TABLE IF NOT EXISTS step (
     gap_ns BIGINT,                  -- no span, anywhere else in the step
     data_wait_cpu_ns BIGINT,        -- CPU time of the training thread within data_wait_ns
     samples BIGINT, micro_batches INTEGER,
-    first_of_epoch BOOLEAN, captured BOOLEAN
+    first_of_epoch BOOLEAN, captured BOOLEAN,
+    -- Device time between the borders of these spans, by events; NULL: not timed in this step.
+    -- In a wait (iterator included) the device had nothing queued: its idle time.
+    data_wait_device_ns BIGINT, h2d_device_ns BIGINT, forward_device_ns BIGINT,
+    backward_device_ns BIGINT, optimizer_device_ns BIGINT
 );
 CREATE TABLE IF NOT EXISTS worker_batch (
     t_ns BIGINT, pid INTEGER, worker INTEGER, -- worker -1: in the training process

@@ -34,6 +34,7 @@ HOOKS = (
     ("keras.src.optimizers.base_optimizer", "keras", "install"),
     ("gc", "collector", "install"),
     ("torch.autograd.profiler", "profilers", "install_autograd"),
+    ("torch.cuda.graphs", "graphs", "install"),
     ("torch.profiler.profiler", "profilers", "install_profiler"),
 )
 # Only in a trial of `accelprof tune`: these change what the job does. After `loader`, whose wrapper

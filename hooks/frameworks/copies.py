@@ -1,13 +1,13 @@
 """Copies between host and device, as the host saw them: Tensor.to, .cuda and .cpu.
 
-A copy that ran asynchronously shows the time of its launch only.
+A copy that runs asynchronously shows the time of its launch; the device's time is devices.py's.
 """
 
 import sys
 
 from .. import ring, wire
 from ..patching import Hook, undress
-from ..threads import inside
+from ..threads import home, inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,30 +25,36 @@ def install(module: "Any") -> None:
         hook.wrap(module.Tensor, name, _copy)
 
 
-def _copied(before: "Any", after: "Any", start: int, end: int) -> None:
+def _copied(before: "Any", after: "Any", start: int, end: int) -> bool:
+    """Writes the record of a copy between devices; whether it was one."""
     with torch_c.DisableTorchFunction():  # subclasses and modes of the job see nothing of this
         if after.device.type == before.device.type or torch_c._get_tracing_state():
-            return
+            return False
         size = after.numel() * after.element_size() >> 10
     ring.emit(start, end, ring.meta(wire.H2D, 0, size) | inside().other)
+    return True
 
 
 def _copy(original: "Any") -> "Any":
     def copy(self: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+        timer = home.timer
+        timed = timer is not None and inside() is home and timer.on_main()
+        mark = timer.mark() if timed else None
         start = clock()
         try:
             result = original(self, *args, **kwargs)
         except BaseException as error:
             undress(error)
             raise
-        if result is self or hook.off:
-            return result
-        end = clock()
+        end, copied = clock(), False
         try:
-            if result.__class__ is not Tensor or result.is_cpu is not self.is_cpu:
-                _copied(self, result, start, end)
+            if result is not self and not hook.off:
+                if result.__class__ is not Tensor or result.is_cpu is not self.is_cpu:
+                    copied = _copied(self, result, start, end)
         except Exception as error:
             hook.fail(error)
+        if mark is not None:
+            timer.done(wire.H2D, start, mark) if copied else timer.pool.append(mark)
         return result
 
     return copy

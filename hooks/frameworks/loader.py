@@ -192,6 +192,8 @@ def _next(original: "Any") -> "Any":
         meta, short = feed.meta | here.other, feed.short
         if short <= CLOSE:
             look = Look(self)
+        timer = here.timer
+        mark = timer.mark() if timer is not None else None
         start = clock()
         try:
             batch = original(self)
@@ -212,6 +214,8 @@ def _next(original: "Any") -> "Any":
             try:
                 meta |= NO_CPU if look is None else look.end()
                 emit(start, end, meta)
+                if mark is not None:
+                    timer.done(wire.DATA_WAIT, start, mark)
                 if end - start >= LONG_NS:
                     feed.short = 0
                 else:

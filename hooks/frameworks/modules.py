@@ -13,7 +13,7 @@ import weakref
 from _thread import get_ident
 from sys import getrefcount
 
-from .. import capture, postimport, ring, wire
+from .. import capture, devices, postimport, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
 from ..ring import emit
@@ -198,6 +198,8 @@ class RootCall:
             meta |= GRAD
         if root.training:  # type: ignore[union-attr]
             meta |= TRAINING
+        timer = here.timer
+        mark = timer.mark() if timer is not None else None
         start = clock()
         try:
             return call(*args, **kwargs)
@@ -210,6 +212,8 @@ class RootCall:
             end = clock()
             try:
                 emit(start, end, meta)
+                if mark is not None:
+                    timer.done(wire.FORWARD, start, mark)
                 home.uncalled = 0
                 if end >= home.due and self.ident == 1:
                     capture.tick(capture.CALL, end)
@@ -275,6 +279,8 @@ def _tell(root: "Any", ident: int) -> None:
             tensors = list(root.parameters())
             parameters = sum(p.numel() for p in tensors)
             size = sum(p.numel() * p.element_size() for p in tensors)
+        if tensors:
+            devices.begin(tensors[0].device.type)
         code = getattr(getattr(type(root), "forward", None), "__code__", None)
         fact(
             wire.FACT_ROOT,

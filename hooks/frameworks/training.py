@@ -4,7 +4,7 @@ import sys
 import weakref
 from _thread import get_ident
 
-from .. import capture, ring, wire
+from .. import capture, devices, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
 from ..ring import emit
@@ -34,6 +34,8 @@ def _backward(original: "Any") -> "Any":
         here = home if home.thread == get_ident() else inside()
         outermost, meta = not here.backward, BACKWARD | here.other
         here.backward = True
+        timer: "Any" = here.timer if outermost else None
+        mark = timer.mark() if timer is not None else None
         start = clock()
         try:
             return original(*args, **kwargs)
@@ -49,6 +51,8 @@ def _backward(original: "Any") -> "Any":
                     for called in ends:
                         called(start, end)
                     emit(start, end, meta)
+                    if mark is not None:
+                        timer.done(BACKWARD, start, mark)
                 except Exception as error:
                     backwards.fail(error)
 
@@ -104,6 +108,8 @@ def _step(original: "Any") -> "Any":
         here = home if home.thread == get_ident() else inside()
         outermost, meta = not here.stepping, OPTIMIZER | here.other
         here.stepping = True
+        timer: "Any" = here.timer if outermost else None
+        mark = timer.mark() if timer is not None else None
         start = clock()
         try:
             return original(self, *args, **kwargs)
@@ -119,6 +125,10 @@ def _step(original: "Any") -> "Any":
                     known = _known.get(id(self))
                     ident = known[0] if known is not None else _number(self)
                     emit(start, end, meta | ident << IDENT)
+                    if mark is not None:
+                        timer.done(OPTIMIZER, start, mark)
+                    if home.device is not None:
+                        home.device.stepped(end)
                     home.uncalled += 1
                     if known is None or home.uncalled > len(_known):
                         modules.stepped(known is None)
@@ -138,6 +148,8 @@ def _number(optimizer: "Any") -> int:
     _known[key] = (ident, weakref.ref(optimizer, lambda _: _known.pop(key, None)))
     tensors = [p for group in optimizer.param_groups for p in group["params"]]
     with torch_c.DisableTorchFunction():
+        if tensors:
+            devices.begin(tensors[0].device.type)
         parameters = sum(p.numel() for p in tensors)
         size = sum(p.numel() * p.element_size() for p in tensors)
         # After its first step: what it keeps is there. A state of another kind counts as none.

@@ -40,9 +40,16 @@ class Step(NamedTuple):
     micro_batches: int | None
     first_of_epoch: bool | None
     captured: bool | None
+    # Not in files of earlier versions
+    data_wait_device_ns: int | None = None
+    h2d_device_ns: int | None = None
 
 
-STEP_COLUMNS = ", ".join(Step._fields)
+# By a pattern what a file of an earlier version may lack; `captured` for it to match something
+_LAST = ("captured", "data_wait_device_ns", "h2d_device_ns")
+STEP_COLUMNS = ", ".join([
+    *(name for name in Step._fields if name not in _LAST), f"COLUMNS('^({'|'.join(_LAST)})$')"
+])  # fmt: skip
 # The phases that a hook has to see; pre_forward and gap are what is left between them
 PHASES = (
     "data_wait", "h2d", "forward", "backward", "optimizer", "checkpoint", "logging",

@@ -17,7 +17,11 @@ RAW = (
 
 
 def raw(step: Step) -> tuple[float, ...]:
-    """One step's time by RAW, ns. Overlong phases are cut so that the parts sum to the step."""
+    """One step's time by RAW, ns. Overlong phases are cut so that the parts sum to the step.
+
+    Where the device was timed its waiting and copying counts, not the host's: a wait that queued
+    work outlasts is work, and a copy takes what it takes the device, however soon its call returns.
+    """
     phases = [
         (step.data_wait_ns or 0) + (step.iterator_ns or 0),
         step.h2d_ns or 0, step.collective_ns or 0, step.checkpoint_ns or 0,
@@ -25,6 +29,7 @@ def raw(step: Step) -> tuple[float, ...]:
         (step.forward_ns or 0) + (step.backward_ns or 0) + (step.optimizer_ns or 0),
         step.pre_forward_ns or 0,
     ]  # fmt: skip
+    _by_device(step, phases)
     total = sum(phases)
     if total > step.duration_ns:
         scale = step.duration_ns / total
@@ -32,11 +37,46 @@ def raw(step: Step) -> tuple[float, ...]:
     return (*(float(p) for p in phases), float(step.duration_ns - total))
 
 
+def _by_device(step: Step, phases: list[int]) -> None:
+    """Sets input and transfer to the device's time; what that leaves or needs is work's."""
+    wait, copies, work = (RAW.index(name) for name in ("input", "transfer", "work"))
+    if step.data_wait_device_ns is not None and not step.evaluation_ns:
+        hidden = max(0, phases[wait] - step.data_wait_device_ns)
+        phases[wait] -= hidden
+        phases[work] += hidden
+    if step.h2d_device_ns is not None:
+        loose = step.duration_ns - sum(phases)
+        longer = min(step.h2d_device_ns - phases[copies], phases[work] + max(0, loose))
+        phases[copies] += longer
+        phases[work] = max(0, phases[work] - longer)
+
+
 def totals(steps: Sequence[Step]) -> list[float]:
     """Sums of RAW over steps."""
     if not steps:
         return [0.0] * len(RAW)
-    return [sum(column) for column in zip(*(raw(s) for s in steps), strict=True)]
+    return [sum(column) for column in zip(*(raw(s) for s in estimated(steps)), strict=True)]
+
+
+def estimated(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps, those that were not timed on the device with what the timed ones had: of quick
+    steps some are timed. Waits in proportion to the host's, copies by their mean."""
+    waits = [s for s in steps if s.data_wait_device_ns is not None]
+    copies = [s.h2d_device_ns for s in steps if s.h2d_device_ns is not None]
+    if not waits and not copies:
+        return steps
+    host = sum((s.data_wait_ns or 0) + (s.iterator_ns or 0) for s in waits)
+    exposed = sum(s.data_wait_device_ns or 0 for s in waits) / host if host else 0.0
+    copied = sum(copies) // len(copies) if copies else None
+    return [
+        s._replace(
+            data_wait_device_ns=s.data_wait_device_ns
+            if s.data_wait_device_ns is not None or not waits
+            else round(((s.data_wait_ns or 0) + (s.iterator_ns or 0)) * exposed),
+            h2d_device_ns=copied if s.h2d_device_ns is None and s.h2d_ns else s.h2d_device_ns,
+        )
+        for s in steps
+    ]
 
 
 # Shares that stacks can move time to, out of time without a span; `other` takes what is blind

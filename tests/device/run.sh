@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compares every metric with nvidia-smi on a machine with an NVIDIA GPU; about a minute.
+# Compares every metric with nvidia-smi on a machine with an NVIDIA GPU, and with torch the device time
+# of spans with what a loop is made to do; about two minutes.
 #   tests/device/run.sh [OUT_FOLDER]
 # PYTHON names an interpreter with accelprof installed; with torch (CUDA) in it the GPU is put under
 # load. Prints tables, writes them to OUT_FOLDER too; exit 1 when a reading disagrees, 77 without GPU.
@@ -16,4 +17,9 @@ nvidia-smi -q >"$out/nvidia-smi-q.txt" 2>&1
 "$python" -m accelprof devices | tee "$out/devices.txt"
 "$python" -m accelprof devices --json >"$out/devices.json"
 "$python" tests/device/compare.py "$out" 2>&1 | tee "$out/compare.txt"
-exit "${PIPESTATUS[0]}"
+status=${PIPESTATUS[0]}
+if "$python" -c 'import torch; exit(not torch.cuda.is_available())' 2>/dev/null; then
+    "$python" tests/device/device_time.py "$out" 2>&1 | tee "$out/device_time.txt"
+    [ "${PIPESTATUS[0]}" = 0 ] || status=1
+fi
+exit "$status"

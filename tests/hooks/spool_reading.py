@@ -15,7 +15,7 @@ KINDS = {
     if isinstance(value, int) and name.isupper() and name in {
         "DATA_WAIT", "BATCH", "FETCH", "COLLATE", "H2D", "FORWARD", "BACKWARD", "OPTIMIZER",
         "CHECKPOINT", "FSYNC", "LOGGING", "EVALUATION", "COLLECTIVE", "STEP_MARK", "SAMPLES",
-        "PHASE", "CAPTURE", "GC",
+        "PHASE", "CAPTURE", "GC", "DEVICE",
     }
 }  # fmt: skip
 
