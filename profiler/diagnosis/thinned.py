@@ -83,14 +83,14 @@ def whole(reader: Reader, pid: int, part: Steady) -> Whole | None:
     )[0]
     count, duration, (p50, p95), samples = row[:4]
     raw = [float(value or 0) for value in row[4:]]
-    sums = (*raw, max(0.0, float(duration) - sum(raw)))
+    parts = (*raw, max(0.0, float(duration) - sum(raw)))
     if any(s.data_wait_device_ns is not None or s.h2d_device_ns is not None for s in part.steps):
         # What the device hid is known of some steps only: in the measure of those that were read
-        sums = tuple(one * float(duration) / part.duration_ns for one in totals(part.steps))
+        parts = tuple(one * float(duration) / part.duration_ns for one in totals(part.steps))
     return Whole(
         count=count, duration_ns=int(duration), p50_ms=p50 / 1e6, p95_ms=p95 / 1e6,
         samples=None if samples is None else int(samples),
-        sums=sums,
+        sums=parts,
     )  # fmt: skip
 
 
