@@ -143,6 +143,9 @@ class Capture:
             steps=self.steps,
         )
         _tell_allocator()
+        from .frameworks import libraries
+
+        libraries.tell()
         ring.emit(self.started, clock(), ring.meta(wire.CAPTURE, 0, self.steps))
 
     def abandon(self) -> None:

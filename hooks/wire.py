@@ -89,6 +89,8 @@ FACT_PARALLEL = "parallel"  # name bytes unused: a model was wrapped for several
 FACT_CAPTURE = "capture"  # file start_ns end_ns steps: a Kineto trace in the spool folder
 FACT_HOOK_OFF = "hook_off"  # hook error: a hook that failed and switched itself off
 FACT_TUNED = "tuned"  # where: a loader that a trial of `accelprof tune` changed
+# names operators: packages of other makers that are loaded, namespaces of their CUDA operators
+FACT_LIBRARIES = "libraries"
 FACT_NOTE = "note"  # text: anything the report should say (capture skipped and why, ...)
 # what (memory | worker) error text: an error that passed a hook; the job may have handled it
 FACT_FAILURE = "failure"

@@ -12,7 +12,7 @@ import msgspec
 from ..accelerators.catalogue import Accelerator, catalogue, find
 from ..accelerators.prices import Prices, cheapest, prices
 from ..errors import UserError
-from . import memory, porting
+from . import language, memory, porting
 from .basis import Basis
 from .projection import Projected, project
 
@@ -51,6 +51,7 @@ class Candidate(msgspec.Struct):
     rank_time: int | None = None
     rank_cost: int | None = None
     porting: list[str] = []
+    porting_weight: str | None = None  # none | small | medium | large; null: nothing is known
     name: str = ""
     current: bool = False
     epoch_s: float | None = None
@@ -62,6 +63,9 @@ class Candidate(msgspec.Struct):
     within_budget: bool | None = None
     within_deadline: bool | None = None
     notes: list[str] = []
+    serving: language.Serving | None = None  # of a language model that generates
+    tokens_per_s: float | None = None  # of one that trains
+    mfu: float | None = None  # model FLOPs utilisation, 0..1
 
 
 class Advice(msgspec.Struct):
@@ -90,6 +94,8 @@ class Question:
     budget_usd: float | None = None
     deadline_s: float | None = None
     prices: Path | None = None
+    batch: int | None = None  # sequences at once, of a language model that generates
+    context: int | None = None  # tokens of each
 
 
 @dataclass(frozen=True)
@@ -99,12 +105,14 @@ class _Case:
     steps: float | None
     prices: Prices
     need: memory.Need | None
+    model: language.Model | None
 
 
 def advise(basis: Basis, asked: Question) -> Advice:
     """Projects the run on every accelerator asked for."""
     need = memory.need(basis)
-    case = _Case(basis, asked, run_steps(basis, asked), prices(asked.prices), need)
+    case = _Case(basis, asked, run_steps(basis, asked), prices(asked.prices), need,
+                 language.model(basis))  # fmt: skip
     rows = [_candidate(case, device) for device in _devices(asked)]
     _rank(rows)
     rows.sort(key=lambda r: (r.rank_time is None, r.rank_time or 0, r.id))
@@ -166,22 +174,26 @@ def _candidate(case: _Case, device: Accelerator) -> Candidate:
         usd_per_hour=price * count if price is not None else None, usd_per_epoch=None,
         run_s=None, usd_run=None, energy_kwh=None, current=device is basis.source,
         price_source=offer.label if offer else None,
-        porting=porting.work(basis, device, asked.precision),
     )  # fmt: skip
+    row.porting, row.porting_weight = porting.work(basis, device, asked.precision)
+    _language(row, case, device, price)
     if projected is not None:
-        _time(row, basis, projected, case.steps)
+        _time(row, case, device, projected)
         _energy(row, device, projected, case.prices)
         _limits(row, asked)
     return row
 
 
-def _time(row: Candidate, basis: Basis, projected: Projected, steps: float | None) -> None:
-    step = projected.step
+def _time(row: Candidate, case: _Case, device: Accelerator, projected: Projected) -> None:
+    step, basis, steps = projected.step, case.basis, case.steps
     row.step_ms = Time(step.low * 1e3, step.mid * 1e3, step.high * 1e3)
     row.bottleneck = projected.bottleneck
     row.speedup = basis.step_s * row.count / basis.count / step.mid if basis.step_s else None
     if basis.batch:
         row.samples_per_s = basis.batch * row.count / step.mid
+    if basis.trains and basis.attention and row.samples_per_s:
+        row.tokens_per_s = row.samples_per_s * basis.attention.context
+        row.mfu = language.mfu(basis.operators, step.mid, device)
     share = basis.count / row.count  # more devices take more samples a step
     if basis.epoch_steps:
         row.epoch_s = basis.epoch_steps * share * step.mid
@@ -190,6 +202,14 @@ def _time(row: Candidate, basis: Basis, projected: Projected, steps: float | Non
     if row.usd_per_hour is not None:
         row.usd_per_epoch = row.usd_per_hour * row.epoch_s / 3600 if row.epoch_s else None
         row.usd_run = row.usd_per_hour * row.run_s / 3600 if row.run_s else None
+
+
+def _language(row: Candidate, case: _Case, device: Accelerator, price: float | None) -> None:
+    """Tokens of a model that generates; the step itself is projected as any other."""
+    if case.model is not None:
+        seen, asked = case.model.shape, case.asked
+        batch, context = asked.batch or seen.batch, asked.context or seen.context
+        row.serving = case.model.serving(device, batch, context, price)
 
 
 def _energy(row: Candidate, device: Accelerator, projected: Projected, table: Prices) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
+from ...hooks import wire
 from ..accelerators.catalogue import Accelerator, find
 from ..diagnosis import examine, sources
 from ..diagnosis.model import OpRow, RunView
@@ -18,6 +19,7 @@ from ..errors import UserError
 from ..report import Report
 from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
 from ..traces.saved import EVENT, Activations
+from .decoder import Shape, shape
 from .operators import CONVOLUTIONS, Operator
 
 # Shares of a step that another accelerator does not change
@@ -56,6 +58,11 @@ class Basis:
     gradient_bytes: int | None = None  # of all that is trained
     foreach: bool = False  # the optimizer works on all tensors at once
     activations: Activations | None = None
+    libraries: tuple[str, ...] = ()  # loaded beside torch
+    operator_libraries: tuple[str, ...] = ()  # with CUDA operators of their own
+    dynamic_operators: tuple[str, ...] = ()  # captured ones whose result's shape follows the data
+    attention: Shape | None = None
+    batch_sizes: int = 1  # different ones among the steady steps
 
     @property
     def precision(self) -> str | None:
@@ -82,7 +89,21 @@ def read(reader: Reader) -> Basis:
     """The basis of an opened run."""
     report, view = examine(reader)
     pid = view.steps[0].pid if view.steps else None
-    return build(report, view, sources.ops(reader, pid), _activations(reader))
+    basis = build(report, view, sources.ops(reader, pid), _activations(reader))
+    told = [
+        fact
+        for process in sources.processes(reader)
+        for fact in process["facts"]
+        if fact.get("k") == wire.FACT_LIBRARIES
+    ]
+    return replace(
+        basis, libraries=_names(told, "names"), operator_libraries=_names(told, "operators")
+    )
+
+
+def _names(facts: Sequence[dict[str, Any]], key: str) -> tuple[str, ...]:
+    found = {n for f in facts if isinstance(f.get(key), list) for n in f[key] if isinstance(n, str)}
+    return tuple(sorted(found))
 
 
 def _activations(reader: Reader) -> Activations | None:
@@ -127,7 +148,9 @@ def build(
         custom_operators=_custom(rows),
         state_bytes=_sum(optimizers, "state_bytes"), gradient_bytes=_sum(optimizers, "bytes"),
         foreach=any(o.get("foreach") is not False and not o.get("fused") for o in optimizers),
-        activations=activations,
+        activations=activations, dynamic_operators=_dynamic(rows),
+        attention=shape(rows),
+        batch_sizes=len({s.samples for s in view.steady.steps if s.samples}) or 1,
     )  # fmt: skip
 
 
@@ -206,6 +229,16 @@ def _loader_s(view: RunView) -> float | None:
     if workers is None or workers.in_process or not workers.count:
         return None
     return (workers.fetch_s + (workers.collate_s or 0.0)) / workers.count
+
+
+# Results whose shape depends on values, and values that go to the host
+DYNAMIC = ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount",
+           "repeat_interleave", "_local_scalar_dense")  # fmt: skip
+
+
+def _dynamic(rows: Sequence[OpRow]) -> tuple[str, ...]:
+    names = {r.name.removeprefix("aten::") for r in rows if r.phase != "optimizer"}
+    return tuple(sorted(names & set(DYNAMIC)))
 
 
 def _custom(rows: Sequence[OpRow]) -> list[str]:

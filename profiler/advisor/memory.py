@@ -73,7 +73,8 @@ class Need:
         """The largest batch that fits for sure, by the activations' growth."""
         if not batch or memory_bytes is None or self.activations.saved_bytes <= 0:
             return None
-        return self.batch_within(batch, memory_bytes * USABLE, self.off)
+        found = self.batch_within(batch, memory_bytes * USABLE, self.off)
+        return found if found < MOST_GROWTH // 2 else None  # so small that memory is no limit
 
     def batch_within(self, batch: int, room_bytes: float, off: float = 0.0) -> int:
         """The largest batch whose peak stays within `room_bytes`; 0: none does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..reports.columns import columns
+from ..reports.figures import size
 from .advice import Advice, Candidate
 
 SHOWN = 14
@@ -21,6 +22,7 @@ def render(advice: Advice, *, every: bool = False) -> str:
         more = [(_number(r.energy_usd), _number(r.co2_kg)) for r in shown]
         cells = [a + b for a, b in zip(cells, [("energy $", "kg CO2"), *more], strict=True)]
     lines = [advice.headline, "", _basis(advice), "", *columns(cells)]
+    lines += _tokens(shown)
     hidden = len(rows) - len(shown)
     lines.append("")
     if hidden:
@@ -33,23 +35,44 @@ def render(advice: Advice, *, every: bool = False) -> str:
     return "\n".join(lines)
 
 
+def _tokens(rows: list[Candidate]) -> list[str]:
+    """A second table for language models: latency and throughput, or tokens/s and MFU."""
+    served = [(r, r.serving) for r in rows if r.serving is not None]
+    if served:
+        first = served[0][1]
+        heads = ("generating", "ms/token", "tokens/s", "there", "prefill s", "largest batch",
+                 "tokens/s at it", "$/M tokens")  # fmt: skip
+        cells = [heads, *(
+            (
+                row.id, _number(s.ms_per_token), _number(s.tokens_per_s), s.bound or "-",
+                _number(s.prefill_s), "-" if s.largest_batch is None else str(s.largest_batch),
+                _number(s.tokens_per_s_largest), _number(s.usd_per_million_tokens),
+            )
+            for row, s in served
+        )]  # fmt: skip
+        told = f"Batch {first.batch}, context {first.context} tokens; prefill of one sequence:"
+        return ["", told, *columns(cells)]
+    trained = [
+        (r.id, _number(r.tokens_per_s), "-" if r.mfu is None else f"{r.mfu:.0%}")
+        for r in rows
+        if r.tokens_per_s is not None
+    ]
+    return ["", *columns([("training", "tokens/s", "MFU"), *trained])] if trained else []
+
+
 def _memory(parts: dict[str, Any]) -> list[str]:
     """The parts of a device's memory, and what would free most of it."""
     names = ("parameters", "gradients", "optimizer", "activations", "framework", "fragmentation")
-    told = [f"{name} {_gib(parts[f'{name}_bytes'])}" for name in names if parts[f"{name}_bytes"]]
+    told = [f"{name} {size(parts[f'{name}_bytes'])}" for name in names if parts[f"{name}_bytes"]]
     how = {"measured-peak": "measured", "captured-forward": "from the captured step"}
     lines = [
         f"Memory a device, {how.get(parts['method'], 'estimated from sizes')}: peak "
-        f"{_gib(parts['total_bytes'])} GiB; {', '.join(told)}."
+        f"{size(parts['total_bytes'])}; {', '.join(told)}."
     ]
-    freed = [f"{one['what']} {_gib(one['bytes'])} ({one['price']})" for one in parts["would_free"]]
+    freed = [f"{one['what']} {size(one['bytes'])} ({one['price']})" for one in parts["would_free"]]
     if freed:
-        lines.append(f"Would free, GiB: {'; '.join(freed[:4])}.")
+        lines.append(f"Would free: {'; '.join(freed[:4])}.")
     return lines
-
-
-def _gib(count: float) -> str:
-    return _number(count / 2**30)
 
 
 def _shown(rows: list[Candidate]) -> list[Candidate]:

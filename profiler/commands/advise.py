@@ -32,6 +32,12 @@ def advise(  # noqa: PLR0917 - typer reads the options from the signature
     ] = None,
     budget: Annotated[float | None, typer.Option(help="USD that the run may cost.")] = None,
     deadline: Annotated[str | None, typer.Option(help="Time it may take: 90m, 8h, 2d.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Sequences at once, of a model that generates.")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of each sequence [default: as recorded].")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every accelerator.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -47,6 +53,7 @@ def advise(  # noqa: PLR0917 - typer reads the options from the signature
         samples=_positive("--samples", samples), precision=_precision(precision),
         only=_names(only), count=count, budget_usd=_positive("--budget", budget),
         deadline_s=seconds("--deadline", deadline) if deadline else None, prices=prices,
+        batch=batch, context=context,
     )  # fmt: skip
     with opened(run) as reader:
         basis = advisor.read(reader)

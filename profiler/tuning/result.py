@@ -134,6 +134,8 @@ def _headline(best: Best, ceiling: Ceiling, search: Search) -> str:
                 "Nothing to change: with batches out of memory the job is no faster, so its "
                 "input does not hold it up."
             )
+        if not any(arm.usable for arm in search.arms):
+            return f"Nothing can be said yet: only the job as it is was measured{most}."
         tried = " that was tried" if search.asked.tries else ""
         return f"Nothing to change: no setting{tried} is faster than the job as it is{most}."
     low, high = best.interval

@@ -141,17 +141,32 @@ class Search:
 
     def _workers(self) -> None:
         """Numbers of workers: powers of two, on while more helps, then between the best two."""
-        present = self.loader.num_workers if self.loader else 0
-        for count in known.worker_counts(self.asked.cores, present):
+        if self._present_workers() and self._kept():
+            self._trial(self._arm(self._kept()))  # as many as now, but kept between epochs
+        for count in known.worker_counts(self.asked.cores, self._present_workers()):
             if count == 0 and self.first.wait_share > 0.3:
                 continue  # workers that are too slow are not helped by none
-            self._trial(self._arm({"num_workers": count}))
+            self._try_workers(count)
             if self._at_ceiling():
                 break
         while self._still_climbing() and not self._at_ceiling():
-            if not self._trial(self._arm({"num_workers": 2 * max(self._counts())})):
+            if not self._try_workers(2 * max(self._counts())):
                 break
         self._between()
+
+    def _try_workers(self, count: int) -> bool:
+        return self._trial(self._arm(known.sensible({"num_workers": count, **self._kept()})))
+
+    def _kept(self) -> Settings:
+        """Where a trial holds whole epochs, starting workers anew in each may be what costs."""
+        short = self.base.trials[0].epochs > 0
+        return {"persistent_workers": True} if short and not self._now().persistent_workers else {}
+
+    def _now(self) -> Loader:
+        return self.loader or Loader(None, 0, 2, False, False)
+
+    def _present_workers(self) -> int:
+        return self._now().num_workers
 
     def _still_climbing(self) -> bool:
         """Whether the largest number so far is clearly better than the one before it."""
@@ -170,14 +185,16 @@ class Search:
             middle = (best + near) // 2
             flat = counts[best].rate < CLEARLY * counts[near].rate
             if middle not in counts and middle > 0 and not flat:
-                self._trial(self._arm({"num_workers": middle}))
+                self._try_workers(middle)
 
     def _counts(self) -> dict[int, Arm]:
-        present = self.loader.num_workers if self.loader else 0
-        found = {present: self.base}
+        """The best arm of each number of workers."""
+        found = {self._present_workers(): self.base}
         for arm in self.arms:
-            if list(arm.settings) == ["num_workers"] and arm.usable:
-                found[int(arm.settings["num_workers"])] = arm
+            if arm.usable and arm.settings.keys() <= {"num_workers", "persistent_workers"}:
+                count = int(arm.settings.get("num_workers", self._present_workers()))
+                if count not in found or arm.rate > found[count].rate:
+                    found[count] = arm
         return found
 
     def _best_workers(self) -> int:
@@ -186,16 +203,11 @@ class Search:
 
     def _others(self) -> None:
         """What else may help, each alone at the best number of workers."""
-        best = self.leader()
-        workers = (
-            int(best.settings.get("num_workers", self.loader.num_workers)) if self.loader else 0
-        )
+        workers = int(self.leader().settings.get("num_workers", self._present_workers()))
         on_gpu = "gpu" in self.first.devices
         wanted: list[Settings] = []
         if workers and not self._at_ceiling():
             wanted.append({"prefetch_factor": 4})
-            if self.base.trials[0].epochs and not (self.loader and self.loader.persistent_workers):
-                wanted.append({"persistent_workers": True})
         if on_gpu and self.loader and not self.loader.pin_memory:
             wanted.append({"pin_memory": True})
         if not on_gpu and workers and self.asked.cores >= 2:
@@ -298,7 +310,7 @@ class Search:
 
     def _run(self, arm: Arm, overrides: dict[str, Any]) -> Outcome:
         self.trials += 1
-        now = self.loader or Loader(None, 0, 2, False, False)
+        now = self._now()
         workers = 0 if arm.replay else int(arm.settings.get("num_workers", now.num_workers) or 0)
         ready = workers * int(arm.settings.get("prefetch_factor", now.prefetch_factor) or 2)
         wanted = self.asked.steps or max(STEPS, 3 * workers, ready)

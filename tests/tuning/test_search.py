@@ -131,6 +131,10 @@ def test_a_job_that_does_not_wait_is_left_alone() -> None:
     assert job.made <= 6
 
 
+def test_more_workers_than_cores_are_not_advised_for_decoding() -> None:
+    assert decode(0.5, 0.01).tune(budget_s=3000.0).best.settings["num_workers"] <= 1.5 * CORES
+
+
 def test_what_the_user_wants_tried_is_tried() -> None:
     found = decode(0.24, 0.045).tune("num_workers=2,6", "prefetch_factor=2,4")
     tried = [row.settings for row in found.trials]
@@ -144,6 +148,7 @@ def test_the_budget_is_kept() -> None:
     found = job.tune(budget_s=40.0)
     assert job.now_s < 50.0
     assert any("--budget" in note for note in found.notes)
+    assert "Nothing can be said yet" in decode(0.24, 0.045).tune(budget_s=1.0).headline
 
 
 def test_a_slower_first_trial_is_left_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ def test_jobs_that_cannot_be_tuned(tmp_path: Path) -> None:
 
 SPACES = {
     "slow_decode.py": [{"WORKERS": str(n)} for n in (0, 1, 2, 3, 4)],
-    "slow_storage.py": [{"WORKERS": str(n)} for n in (1, 4, 8, 16, 32, 48, 64)],
+    "slow_storage.py": [{"WORKERS": str(n)} for n in (1, 4, 8, 12, 16, 32)],
     "slow_restart.py": [{"WORKERS": str(n), "KEEP": k} for n in (2, 4, 8) for k in ("0", "1")],
 }
 ARGUMENT = {
@@ -103,10 +104,11 @@ def test_the_advice_is_as_good_as_exhaustive_search(tmp_path: Path, job: str) ->
     rates = [_rate(tmp_path, job, one) for one in every]
     for one, rate in zip(every, rates, strict=True):
         print(one, f"{rate:.1f} samples/s")
-    # The best of several measured figures is high by chance: the two are measured once more.
+    # The best of several measured figures is high by chance: the two once more, in turn.
     best = max(every[:-1], key=lambda one: rates[every.index(one)])
-    again = [_rate(tmp_path, job, best), _rate(tmp_path, job, advised)]
-    assert rates[-1] + again[1] >= 0.95 * (max(rates[:-1]) + again[0])
+    ratios = [_rate(tmp_path, job, advised) / _rate(tmp_path, job, best) for _ in range(3)]
+    print(ratios)
+    assert statistics.median(ratios) >= 0.95
 
 
 def _rate(folder: Path, job: str, environ: dict[str, str]) -> float:
