@@ -76,7 +76,8 @@ class Model:
             return None
         flops = context * (2.0 * self.parameters + self._attention_flops(context) / 2.0)
         weights_s = self.weight_bytes / (target.bytes_per_s * STREAMING)
-        return max(flops / curves.sustained(target, curves.parameters()), weights_s)
+        rate = curves.sustained(target, curves.parameters())
+        return float(max(flops / rate, weights_s))
 
     def _attention_flops(self, context: int) -> float:
         """Of one token against a context: two products of heads x head size."""
