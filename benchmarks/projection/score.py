@@ -19,8 +19,6 @@ from .columns import Built, Columns, target_of
 from .sweep import Series, Times, project
 from .table import Row
 
-RANGE = 1.0  # standard deviations either way: the truth lies inside two times in three
-
 
 @dataclass(frozen=True)
 class Pair:

@@ -72,7 +72,6 @@ class Traits:
     call: str
     fusion: str
     family: str  # framework and way of running, of one page's kind
-    origin: str
     system: str
     synchronous: bool
     relayout: bool  # NCHW tensors, which tensor-core convolutions first turn around
@@ -87,7 +86,7 @@ class Traits:
             family = "tensorflow-" + family
         graph = framework.startswith("tensorflow1") and row.task == "infer"
         return cls(
-            call_class(framework), fusion_class(framework), f"{origin}|{family}", origin,
+            call_class(framework), fusion_class(framework), f"{origin}|{family}",
             f"{origin}|{row.accelerator}", origin == SYNCHRONOUS,
             ("nchw" in framework or origin == SYNCHRONOUS) and "16" in row.precision,
             row.precision == "int8", graph and "x" in row.shape,
