@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -114,9 +115,12 @@ def _row(
     scale: _Scale, roof: Roof,
 ) -> Text:  # fmt: skip
     line = Text(_label(row, scale).rjust(_MARGIN - 2) + " │", draw.QUIET, no_wrap=True)
-    for column, bits in enumerate(dots):
-        char, style = marks.get((row, column), (chr(0x2800 + bits) if bits else " ", _ROOF))
-        line.append(char, style)
+    cells = [
+        marks.get((row, column), (chr(0x2800 + bits) if bits else " ", _ROOF))
+        for column, bits in enumerate(dots)
+    ]
+    for style, run in itertools.groupby(cells, key=lambda cell: cell[1]):
+        line.append("".join(char for char, _ in run), style)
     for name, peak in roof.flops.items():
         if int((1 - scale.up(peak)) * scale.height) - 1 == row:
             text = f"{name} {figures.arithmetic(peak)} "

@@ -16,11 +16,11 @@ from .. import draw
 
 _KEYS = (
     ("1 to 9", "a view; tab and shift+tab go to the next one"),
-    ("↑ ↓ j k", "choose a line (g G: first, last; page up, page down)"),
+    ("↑ ↓ j k", "choose a line (g G: the first, the last)"),
     ("space", "play a replay, or pause it"),
     ("← →", "move the cursor (with shift: ten times as far)"),
     ("home end", "to the start; to the newest moment"),
-    ("p", "overview: next panel, where there is room for one only"),
+    ("p", "overview: the next panel, in a small terminal"),
     ("o", "steps: the longest ones, or the newest"),
     ("enter c", "findings: show me why; copy as Markdown"),
     ("ctrl+p", "all commands by name"),

@@ -123,8 +123,8 @@ class RunScreen(Screen[None]):
         if self.snapshot is not None:
             self.shown.show(self.snapshot)
         self.shown.start()
-        if name in DETAILS:
-            self._request()
+        if name in DETAILS:  # once what is known is on the screen: reading would delay that
+            self.call_after_refresh(self._request)
 
     def action_next(self, by: int) -> None:
         """The view beside."""
