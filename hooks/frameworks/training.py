@@ -6,7 +6,7 @@ from _thread import get_ident
 
 from .. import capture, devices, ring, wire
 from ..facts import fact
-from ..patching import Hook, dress, undress
+from ..patching import Hook, dress, undress, user_frame
 from ..ring import emit
 from ..threads import home, inside
 from . import modules
@@ -77,6 +77,10 @@ def install_optimizer(module: "Any") -> None:
 def _patching(original: "Any") -> "Any":
     def _patch_step_function(self: "Any") -> None:
         original(self)
+        try:
+            _made[id(self)] = user_frame()
+        except Exception as error:
+            optimizers.fail(error)
         _wrap_step(type(self))
 
     return _patch_step_function
@@ -99,6 +103,7 @@ class _Mark:
 
 
 MARK = "_accelprof"
+_made: "dict[int, str | None]" = {}  # id: where the user made it, until its first step
 _known: "dict[int, tuple[int, Any]]" = {}  # id: its number, a weak reference that forgets it
 _count = 0
 
@@ -166,6 +171,6 @@ def _number(optimizer: "Any") -> int:
         state_bytes=state,
         foreach=group.get("foreach"),
         fused=group.get("fused"),
-        where=None,
+        where=_made.pop(key, None),
     )
     return ident

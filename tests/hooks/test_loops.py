@@ -152,6 +152,7 @@ def test_plain(main: Process) -> None:
     assert loader["where"].endswith("job.py:8") and loader["dataset"] == "TensorDataset"
     assert loader["num_workers"] == 0 and loader["batch_size"] == 8
     (optimizer, *_) = main.fact("optimizer")
+    assert optimizer["where"].endswith("job.py:19")
     assert (optimizer["name"], optimizer["parameters"], optimizer["tensors"]) == ("SGD", 90, 4)
     (net,) = [f for f in main.fact("root") if f["name"] == "Net"]
     assert (net["parameters"], net["bytes"], net["dtype"]) == (90, 360, "float32")
