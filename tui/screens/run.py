@@ -124,6 +124,7 @@ class RunScreen(Screen[None]):
             self.shown.show(self.snapshot)
         self.shown.start()
         if name in DETAILS:  # once what is known is on the screen: reading would delay that
+            self._wish()
             self.call_after_refresh(self._request)
 
     def action_next(self, by: int) -> None:
@@ -162,11 +163,14 @@ class RunScreen(Screen[None]):
     def _deliver(self, made: Snapshot | str) -> None:
         self.post_message(self.Failed(made) if isinstance(made, str) else self.Ready(made))
 
+    def _wish(self) -> Request:
+        width = self.query_one(Timeline).content_size.width or self.size.width
+        self.asked = Request(self.replay.at_ns, max(20, width), self.shown.NAME)
+        return self.asked
+
     def _request(self) -> None:
         if self._poller is not None:
-            width = self.query_one(Timeline).content_size.width or self.size.width
-            self.asked = Request(self.replay.at_ns, max(20, width), self.shown.NAME)
-            self._poller.request(self.asked)
+            self._poller.request(self._wish())
 
     def on_run_screen_ready(self, message: Ready) -> None:
         self.show(message.snapshot)
