@@ -124,8 +124,7 @@ class RunScreen(Screen[None]):
             self.shown.show(self.snapshot)
         self.shown.start()
         if name in DETAILS:  # once what is known is on the screen: reading would delay that
-            self._wish()
-            self.call_after_refresh(self._request)
+            self.call_after_refresh(self._ask, self._wish())
 
     def action_next(self, by: int) -> None:
         """The view beside."""
@@ -169,8 +168,11 @@ class RunScreen(Screen[None]):
         return self.asked
 
     def _request(self) -> None:
+        self._ask(self._wish())
+
+    def _ask(self, wish: Request) -> None:
         if self._poller is not None:
-            self._poller.request(self._wish())
+            self._poller.request(wish)
 
     def on_run_screen_ready(self, message: Ready) -> None:
         self.show(message.snapshot)
