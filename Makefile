@@ -16,8 +16,10 @@ demo: .venv/samples
 	@$(BIN)/accelprof report demo -o build/demo-report.md
 	@echo "Report: $(CURDIR)/build/demo-report.md"
 
+# Tests of verdicts time real jobs: they run alone, after all the others.
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/e2e
+	$(BIN)/python -m pytest tests/e2e
 
 verdicts: .venv/dev
 	$(BIN)/python -m pytest -m slow tests/e2e tests/tuning

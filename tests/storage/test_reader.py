@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import random
 import signal
 import socket
 import struct
@@ -199,7 +200,11 @@ def _one_line(error: BaseException) -> None:
     assert "\n" not in str(error) and "Traceback" not in str(error)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"\0" * 20_000, os.urandom(20_000)])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"hello", b"\0" * 20_000, random.Random(1).randbytes(20_000)],
+    ids=["empty", "word", "zeros", "noise"],
+)
 def test_a_foreign_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.duckdb"
     path.write_bytes(data)
