@@ -52,6 +52,7 @@ class Recording:
         if self._agent is None or self.folder is None:
             return
         agent, self._agent = self._agent, None
+        _flush()
         _remember()
         agent.tell(f"exit {int(failed)} {time.time_ns()}")
         try:
@@ -93,6 +94,14 @@ def _code(name: str, path: str) -> CodeType:
     code = SourceFileLoader(name, path).get_code(name)
     assert code is not None
     return code
+
+
+def _flush() -> None:
+    """Has the ring write what it keeps back."""
+    ring = sys.modules.get(f"{_PACKAGE}.ring")
+    if ring is not None:
+        with contextlib.suppress(OSError, ValueError):
+            ring.flush()
 
 
 def _remember() -> None:

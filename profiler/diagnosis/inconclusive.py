@@ -11,6 +11,9 @@ ENOUGH_STEPS, FEWEST_STEPS = 20, 8
 FEWEST_IMPORTED = 4
 
 
+NO_TIME = "The steps of this run have no duration: the file is damaged, or its clock stood still."
+
+
 def verdict(why: str, facts: list[Evidence]) -> Verdict:
     return Verdict(
         bottleneck="inconclusive", confidence="low", headline=why, cause=None, evidence=facts,

@@ -63,6 +63,8 @@ def _judge_steps(view: RunView, fired: Fired) -> Verdict:
     count, part = len(view.steady.steps), 1.0 - view.shares.get("evaluation", 0.0)
     if count < (FEWEST_IMPORTED if view.imported else FEWEST_STEPS):
         return inconclusive.verdict(inconclusive.too_short(view), inconclusive.device_facts(view))
+    if not view.shares:
+        return inconclusive.verdict(inconclusive.NO_TIME, inconclusive.device_facts(view))
     if part < LEAST_TRAINING:
         return _refused(view, inconclusive.all_evaluation(part))
     return _of_shares(view, part, fired)

@@ -18,7 +18,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "collectors"))
@@ -254,6 +254,7 @@ def attack(trial: Trial, folder: Path, count: int) -> None:
 
     @settings(max_examples=count, deadline=None, database=None,
               suppress_health_check=list(HealthCheck))  # fmt: skip
+    @example(142)
     @given(st.integers(0, 2**48))
     def one(seed: int) -> None:
         began_s = time.process_time()
