@@ -130,6 +130,7 @@ def make_folder(options: RunOptions) -> Path | None:
 
 def _make(folder: Path, options: RunOptions, name: str) -> Path:
     # Parents as the user's umask says, what is ours private from its first moment.
+    library.require_utf8(folder)
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.mkdir(mode=0o700)
     try:

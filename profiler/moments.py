@@ -14,9 +14,9 @@ _UNITS = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 def moment(option: str, text: str, *, now: datetime | None = None) -> datetime:
     """`2026-11-30`, `2026-11-30T14:00`, `12h`, `7d`, `4w`; without an offset in local time."""
     now = now or datetime.now().astimezone()
-    if ago := _AGO.fullmatch(text.strip()):
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
+        if ago := _AGO.fullmatch(text.strip()):
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         found = datetime.fromisoformat(text.strip())
         return found if found.tzinfo else found.astimezone()
     except (ValueError, OverflowError):

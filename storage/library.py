@@ -6,6 +6,7 @@ Standard library only and light: `accelprof run` imports it before the job start
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -36,6 +37,14 @@ def home(environ: Mapping[str, str] = os.environ) -> Path:
     if not os.path.isabs(data):  # noqa: PTH117
         data = os.path.expanduser("~/.local/share")  # noqa: PTH111
     return Path(data) / "accelprof"
+
+
+def require_utf8(path: Path) -> None:
+    """Raises OSError for a path that DuckDB could not open."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, "its name is not UTF-8") from None
 
 
 def clean_name(text: str) -> str:

@@ -249,6 +249,10 @@ def select(
     if not isinstance(sql, str) or not isinstance(params, list | tuple | None):
         raise LiveError("a query is a text and a list of parameters")
     try:
+        sql.encode()
+    except UnicodeEncodeError:
+        raise LiveError("the query is not UTF-8") from None
+    try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
         raise LiveError(str(error)) from None

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias
 import duckdb
 
 from . import unlocked
-from .library import RUN_FILE
+from .library import RUN_FILE, require_utf8
 from .live import FrameError, LiveClient, LiveError, select
 
 KNOWN_VERSION = 1
@@ -101,6 +101,7 @@ class RunReader:
 def open_run(path: Path) -> RunReader:
     """Opens a run by its folder or its `.duckdb` file. Raises `BadRunFile`."""
     try:
+        require_utf8(path)
         file = path / RUN_FILE if path.is_dir() else path
         if not file.exists():
             raise BadRunFile(f"{path}: holds no {RUN_FILE}" if path.is_dir() else f"no file {path}")

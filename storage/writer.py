@@ -189,7 +189,7 @@ class RunWriter:
 
     def _run_value(self, column: str, value: Any) -> Any:
         index = self._columns["run"].index(column)
-        return _as_json(value) if index in self._json.get("run", ()) else value
+        return _mended(_as_json(value) if index in self._json.get("run", ()) else value)
 
     def _append(self, table: str, rows: Iterable[Values]) -> None:
         if not rows:

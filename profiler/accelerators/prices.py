@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import tempfile
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -22,6 +23,7 @@ from .catalogue import catalogue
 
 OWN = "prices.toml"
 OWN_PROVIDER = "own"
+MOST_DEVICES = 100_000  # of one machine
 MOST_USD = 10_000.0  # a device and hour; beyond it is a slip of the pen
 
 
@@ -125,17 +127,18 @@ def wrong(offer: Offer) -> str | None:
     """What is wrong with an offer; None when it can be used."""
     if offer.accelerator not in catalogue():
         return f"accelerator {offer.accelerator!r} is not in the catalogue"
-    if offer.count < 1:
+    if not 1 <= offer.count <= MOST_DEVICES:
         return f"count = {offer.count}"
     for name, value in (("on_demand", offer.on_demand), ("spot", offer.spot)):
         if value is not None and not 0 <= value / offer.count <= MOST_USD:
             return f"{name} = {value:g} USD an hour; a device costs 0 to {MOST_USD:g}"
     if not offer.source.strip():
         return "a price needs a source"
-    return _wrong_date(offer.as_of) if offer.as_of is not None else None
+    return wrong_date(offer.as_of) if offer.as_of is not None else None
 
 
-def _wrong_date(text: str) -> str | None:
+def wrong_date(text: str) -> str | None:
+    """What is wrong with the day of a price; None when it can be used."""
     try:
         day = dt.date.fromisoformat(text)
     except ValueError:
@@ -154,19 +157,20 @@ def save(table: Prices) -> Path:
     text += "".join("\n[[offer]]\n" + _fields(offer) for offer in table.offer)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = path.with_suffix(".part")
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        descriptor, part = tempfile.mkstemp(prefix=OWN, dir=path.parent)  # as 0600
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
-        part.replace(path)
+        os.replace(part, path)  # noqa: PTH105
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from error
     return path
 
 
 def _fields(row: Any) -> str:
-    """Lines of TOML; its basic strings are JSON's."""
+    """Lines of TOML; its basic strings are JSON's, but for DEL."""
     values = msgspec.structs.asdict(row).items()
-    return "".join(
+    text = "".join(
         f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values
         if value is not None
     )  # fmt: skip
+    return text.replace("\x7f", "\\u007f")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import keyword
-import os
 import sys
 from typing import Any, NoReturn
 
@@ -43,7 +42,12 @@ _EXAMPLE = "Example: accelprof run python train.py --lr 3, then accelprof report
 
 def app() -> NoReturn:
     """Runs the command line and exits with its status."""
-    sys.exit(main(sys.argv[1:]))
+    words = sys.argv[1:]
+    if words[:1] != ["run"]:  # which leaves its streams to the job
+        from .streams import prepare
+
+        prepare()
+    sys.exit(main(words))
 
 
 def main(words: list[str]) -> int:
@@ -56,17 +60,17 @@ def main(words: list[str]) -> int:
 def _guarded(body: Any) -> int:
     """No traceback ever reaches the user."""
     try:
-        return int(body() or OK)
+        status = int(body() or OK)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # a full disk is told here, not at the interpreter's end
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return OK
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else OK
     except Exception as error:
-        if (status := _expected(error)) is not None:
-            return status
+        if (expected := _expected(error)) is not None:
+            return expected
         warn(f"internal error: {log_bug(error)}")
         return WRONG_USE
 

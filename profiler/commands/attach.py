@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..launch import RunOptions
-from .run import checked_rate, checked_stacks, size_bytes, tag_pair
+from .run import checked_rate, checked_stacks, disk_limit, tag_pair
 
 
 def attach(  # noqa: PLR0917 - typer reads the options from the signature
@@ -43,6 +43,6 @@ def attach(  # noqa: PLR0917 - typer reads the options from the signature
             quiet=quiet,
             rate_hz=checked_rate(rate),
             stacks=checked_stacks(stacks),
-            max_disk_bytes=None if max_disk is None else size_bytes(max_disk),
+            max_disk_bytes=disk_limit(max_disk),
         ),
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import math
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..diagnosis.ids import FINDING_IDS
 from ..errors import UserError
 from .compare import opened_side, write
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+from .sizes import size_bytes
 
 
 def check(  # noqa: PLR0917 - typer reads the options from the signature
@@ -22,13 +23,16 @@ def check(  # noqa: PLR0917 - typer reads the options from the signature
         typer.Option(min=0, max=100, metavar="PCT", help="Most of the time waiting for data."),
     ] = None,
     min_throughput: Annotated[
-        float | None, typer.Option(min=0, metavar="N", help="Least samples per second.")
+        float | None,
+        typer.Option(min=0, metavar="N", help="Least samples per second."),
     ] = None,
     max_step_ms: Annotated[
-        float | None, typer.Option(min=0, metavar="N", help="Most of the usual step (p50).")
+        float | None,
+        typer.Option(min=0, metavar="N", help="Most of the usual step (p50)."),
     ] = None,
     max_step_ms_p95: Annotated[
-        float | None, typer.Option(min=0, metavar="N", help="Most of a late step (p95).")
+        float | None,
+        typer.Option(min=0, metavar="N", help="Most of a late step (p95)."),
     ] = None,
     max_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Peak device memory: 40GB, 38GiB.")
@@ -43,7 +47,8 @@ def check(  # noqa: PLR0917 - typer reads the options from the signature
         float | None, typer.Option(min=0, max=100, metavar="PCT", help="Least part of peak FLOPs.")
     ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, metavar="USD", help="Most of the run, by list price.")
+        float | None,
+        typer.Option(min=0, metavar="USD", help="Most of the run, by list price."),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="RUN", help="A run to set this one against.")
@@ -78,6 +83,11 @@ def check(  # noqa: PLR0917 - typer reads the options from the signature
         device_busy=min_device_busy, mfu=min_mfu, usd=max_cost, regression=max_regression,
         forbidden=tuple(forbid or ()),
     )  # fmt: skip
+    if any(isinstance(value, float) and math.isinf(value) for value in vars(limits).values()):
+        raise UserError("a limit is a finite number")
+    for unknown in set(limits.forbidden) - FINDING_IDS:
+        near = get_close_matches(unknown, FINDING_IDS, n=1, cutoff=0.0)
+        raise UserError(f"--forbid {unknown!r}: no finding has this id; the nearest is {near[0]}")
     if max_regression is not None and baseline is None:
         raise UserError("--max-regression needs --baseline RUN")
     if not limits.asked and baseline is None:
@@ -105,12 +115,4 @@ def _print_json(found: object) -> None:
 
 
 def _bytes(option: str, text: str | None) -> int | None:
-    """`40GB`, `38GiB`, `500M` or plain bytes."""
-    if text is None:
-        return None
-    match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise UserError(f"{option} {text!r}: write a size as 500MB or 40GiB")
-    number, prefix, binary = match.groups()
-    base = 1024 if binary else 1000
-    return int(float(number) * float(base) ** " KMGT".index(prefix.upper() or " "))
+    return None if text is None else size_bytes(option, text)

@@ -73,6 +73,8 @@ def write(path: Path, text: str) -> None:
 
 
 def _format(given: str | None, json: bool, output: Path | None) -> str:
+    if json and given not in (None, "json"):
+        raise UserError(f"--json and --format {given} exclude each other")
     if json:
         return "json"
     suffix = output.suffix.lower() if output else ".txt"

@@ -10,7 +10,7 @@ import typer
 from ..daemon import DEVICE_HZ, MAX_BYTES, control
 from ..errors import UserError
 from ..launch import warn
-from .run import checked_rate, size_bytes
+from .run import checked_rate, disk_limit
 
 NOT_RUNNING = 3
 
@@ -62,7 +62,7 @@ def daemon(
 
 
 def _start(foreground: bool, max_disk: str | None, rate: float | None) -> None:
-    limit = MAX_BYTES if max_disk is None else size_bytes(max_disk)
+    limit = disk_limit(max_disk) or MAX_BYTES
     device_hz = checked_rate(rate) or DEVICE_HZ
     if foreground:
         control.run_here(max_disk_bytes=limit, device_hz=device_hz)

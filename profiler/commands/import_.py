@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sys
 import time
@@ -78,14 +79,18 @@ def store(parts: list[Imported], name: str | None = None) -> tuple[Report, Path]
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise UserError(f"cannot make {folder}: {error.strerror}") from None
-    return _write(parts, folder, label), folder
+    try:
+        return _write(parts, folder, label), folder
+    except BaseException:  # Ctrl-C too: no half run stays
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _write(parts: list[Imported], folder: Path, label: str) -> Report:
     from ...storage.writer import RunWriter
 
     writer = RunWriter(folder / library.RUN_FILE)
-    paths = [str(part.path) for part in parts]
+    paths = [str(part.path).encode("utf-8", "replace").decode() for part in parts]
     try:
         started = min((p.started_ns for p in parts if p.started_ns), default=time.time_ns())
         ended = max(*(p.ended_ns for p in parts), started)

@@ -159,6 +159,10 @@ def energy(
             raise UserError(f"{name} {value:g}: from 0 to 100 for a kilowatt hour")
     if usd is None and carbon is None:
         raise UserError("give the price of a kilowatt hour, or --carbon")
+    if date is not None and (problem := table.wrong_date(date)):
+        raise UserError(problem)
+    if not source.strip():
+        raise UserError("a price needs a source")
     mine = table.own()
     made = table.Energy(
         usd if usd is not None else mine.energy.usd_per_kwh,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Annotated
 
@@ -10,10 +9,10 @@ import typer
 
 from ..errors import UserError
 from ..launch import RunOptions, launch
+from .sizes import size_bytes
 
 RATE_HZ = (0.1, 100.0)
 DISK_LEAST_BYTES = 8 << 20  # an empty run file has 2 MB, its write-ahead log may grow to 16 MB
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def run(  # noqa: PLR0917 - typer reads the options from the signature
@@ -63,7 +62,7 @@ def run(  # noqa: PLR0917 - typer reads the options from the signature
             capture=_capture(capture),
             stacks=checked_stacks(stacks),
             samples_per_step=samples_per_step,
-            max_disk_bytes=None if max_disk is None else size_bytes(max_disk),
+            max_disk_bytes=disk_limit(max_disk),
         )
     )
 
@@ -99,13 +98,11 @@ def checked_stacks(value: str) -> str:
     return value
 
 
-def size_bytes(text: str) -> int:
-    """`500MB`, `2G`, `64MiB` or plain bytes."""
-    match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise UserError(f"--max-disk {text!r}: write a size as 500MB or 2GB")
-    number, prefix, binary = match.groups()
-    size = int(float(number) * (1024 if binary else 1000) ** " KMGT".index(prefix.upper() or " "))
+def disk_limit(text: str | None) -> int | None:
+    """`--max-disk`: a size that a run file can have."""
+    if text is None:
+        return None
+    size = size_bytes("--max-disk", text)
     if size < DISK_LEAST_BYTES:
         raise UserError(f"--max-disk {text!r}: at least {DISK_LEAST_BYTES >> 20}MiB")
     return size

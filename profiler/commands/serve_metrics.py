@@ -31,8 +31,9 @@ def serve_metrics(
     registry.register(openmetrics.Runs())
     try:
         server, thread = prometheus.start_http_server(port, address, registry)
-    except OSError as error:
-        raise UserError(f"cannot listen on {address}:{port}: {error.strerror or error}") from None
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "no address"
+        raise UserError(f"cannot listen on {address}:{port}: {reason}") from None
     shown = f"[{address}]" if ":" in address else address
     print(f"accelprof: http://{shown}:{server.server_port}/metrics", file=sys.stderr, flush=True)
     try:

@@ -36,8 +36,12 @@ _GROUPS = {"accelprof/memory/": "By", "accelprof/power/": "W"}
 
 def write(report: Report, series: Series, endpoint: str) -> int:
     """Sends everything; the number of data points."""
-    at = urlsplit(endpoint)
-    if at.scheme not in ("http", "https", "grpc") or not at.hostname:
+    try:
+        at = urlsplit(endpoint)
+        good = at.scheme in ("http", "https", "grpc") and at.hostname and at.port != 0
+    except ValueError:  # brackets, or a port that is none
+        good = False
+    if not good or not endpoint.isascii():
         raise UserError(f"--otlp {endpoint!r}: write http://HOST:4318 or grpc://HOST:4317")
     service, metrics = _library()
     send = _by_grpc if at.scheme == "grpc" or (at.port == 4317 and not at.path) else _by_http

@@ -37,7 +37,11 @@ class Engine(Protocol):
 
 def engine(url: str | None, lake: str) -> Engine:
     """The engine of a URL; DuckDB without one. Raises `UserError`."""
-    scheme = urlsplit(url).scheme if url else "duckdb"
+    try:
+        at = urlsplit(url or "duckdb://")
+        scheme = at.scheme if at.port != 0 else ""
+    except ValueError:  # brackets, or a port that is none
+        scheme = ""
     if scheme not in ENGINES:
         known = "spark://HOST:PORT, clickhouse://HOST:8123, trino://HOST/CATALOG/SCHEMA"
         raise UserError(f"--engine {url!r}: there are {known}; without it DuckDB answers")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import pairs
 from running import accelprof, process, refused
+
+from accelprof.profiler.diagnosis import ids
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +92,23 @@ def test_a_baseline_may_be_a_file(home: Path) -> None:
 
 
 def test_findings_can_be_forbidden(home: Path) -> None:
-    code, found = check(home, "slow", "--forbid", "no-such-finding")
+    code, found = check(home, "slow", "--forbid", "worker-died")
     assert (code, found["checks"][0]["value"]) == (0, "absent")
+    line = refused(accelprof(home, "check", "slow", "--forbid", "worker-dead"))
+    assert "the nearest is worker-died" in line  # a slip of the pen must not pass for ever
+
+
+def test_every_finding_can_be_forbidden() -> None:
+    rules = Path(ids.__file__).parent
+    calls = [
+        word.value
+        for file in rules.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("finding", "_finding")
+        for word in node.args[:2]
+        if isinstance(word, ast.Constant) and isinstance(word.value, str) and " " not in word.value
+    ]
+    assert len(calls) > 30 and set(calls) <= ids.FINDING_IDS
 
 
 def test_for_people(home: Path) -> None:
