@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import signal
 import sys
 import time
 from pathlib import Path
@@ -32,6 +33,7 @@ from .launch import (
 )
 
 NOTHING_TO_RECORD = 3
+ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 
 
 def attach(pid: int, options: RunOptions, *, proc: Path = Path("/proc")) -> NoReturn:
@@ -40,6 +42,8 @@ def attach(pid: int, options: RunOptions, *, proc: Path = Path("/proc")) -> NoRe
     options.command = command_of(pid, proc)
     options.name = options.name or name_from(options.command)
     options.hooks, options.capture = False, "off"
+    # From here on a Ctrl-C waits for the agent, so that it ends a whole run.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     folder = make_folder(options)
     if folder is None:  # a warning said why
         raise UserError("there is nowhere to record")

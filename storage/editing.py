@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +18,7 @@ from .reader import BadRunFile, open_run
 from .writer import RunWriter
 
 Result = TypeVar("Result")
+WAIT_S = 5.0
 
 
 class NotEditable(Exception):
@@ -47,15 +49,26 @@ def set_note(run: Path, text: str | None) -> None:
 def _edit(run: Path, body: Callable[[RunWriter], Result]) -> Result:
     file = run / RUN_FILE if run.is_dir() else run
     refuse_live(run)
-    try:
-        writer = RunWriter(file)
-    except (duckdb.Error, OSError) as error:
-        raise NotEditable(f"{file}: {str(error).splitlines()[0]}") from None
+    writer = _writer(file)
     result = body(writer)
     writer.close()
     if writer.trouble:
         raise NotEditable(f"{file}: {writer.trouble}")
     return result
+
+
+def _writer(file: Path) -> RunWriter:
+    """Waits a little for another edit or a report that has the file."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return RunWriter(file)
+        except (duckdb.Error, OSError) as error:
+            held = "Could not set lock" in str(error)
+            if not held or time.monotonic() > deadline:
+                reason = "another process has it open" if held else str(error).splitlines()[0]
+                raise NotEditable(f"{file}: {reason}") from None
+        time.sleep(0.05)
 
 
 def remove(folder: Path) -> None:

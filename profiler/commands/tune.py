@@ -56,6 +56,7 @@ def tune(  # noqa: PLR0917 - typer reads the options from the signature
     if shutil.which(command[0]) is None:
         raise UserError(f"{command[0]}: command not found")
     asked_tries = settings.combinations(settings.parse_tries(try_ or ()))
+    budget_s = seconds("--budget", budget)
     work = Path(tempfile.mkdtemp(prefix="accelprof-tune-"))
     cwd = Path.cwd()
     numbers = count(1)
@@ -67,7 +68,7 @@ def tune(  # noqa: PLR0917 - typer reads the options from the signature
 
     asked = search.Asked(
         command=command, cwd=work / "copy" if scratch else cwd, tries=asked_tries, steps=steps,
-        budget_s=seconds("--budget", budget), cores=host_limits().cpus_usable,
+        budget_s=budget_s, cores=host_limits().cpus_usable,
     )  # fmt: skip
     if not scratch:
         warn("each trial is the job itself and writes what it writes; --scratch runs it in a copy")

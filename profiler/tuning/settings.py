@@ -12,6 +12,7 @@ from ..errors import UserError
 Settings = dict[str, Any]
 MOST_COMBINATIONS = 16
 MOST_WORKERS = 64  # a process each: beyond, a loader needs another remedy
+MOST_COUNT = 1024  # beyond it is a slip of the pen
 PRECISIONS = ("highest", "high", "medium")
 
 
@@ -28,8 +29,8 @@ class Key:
 
 def _count(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= 1024:
-            raise ValueError(f"a whole number from {least} on")
+        if not text.isdecimal() or not least <= int(text) <= MOST_COUNT:
+            raise ValueError(f"a whole number from {least} to {MOST_COUNT}")
         return int(text)
 
     return parse

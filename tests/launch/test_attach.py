@@ -110,3 +110,15 @@ def test_what_cannot_be_attached_to_is_one_clear_line(tmp_path: Path) -> None:
             check(pid, tmp_path, user=user)
         assert (str(told.value), told.value.status) == (text, status)
     check(7, tmp_path, user=0)
+
+
+def test_ctrl_c_before_it_has_begun_leaves_a_whole_run(bench: Bench) -> None:
+    with subprocess.Popen(["sleep", "60"]) as job:
+        recorder = bench.start("attach", str(job.pid), "--quiet")
+        runs = bench.home / "runs"
+        wait_until(lambda: runs.is_dir() and any(runs.iterdir()), "the run's folder")
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait(30) == 0
+        job.kill()
+    (folder,) = runs.iterdir()
+    assert (folder / "run.duckdb").exists()

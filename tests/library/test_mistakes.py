@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def test_one_line(home: Path, line: str, said: str) -> None:
     assert said in refused(accelprof(home, *line.split()))
 
 
+def test_a_tune_that_does_not_begin_leaves_nothing(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "new"))
+    (tmp_path / "new").mkdir()
+    for words in (("--budget", "soon"), ("--try", "num_workers=9999")):
+        refused(accelprof(home, "tune", *words, "true"))
+    assert not any((tmp_path / "new").iterdir())
+
+
 def test_a_run_file_whose_path_no_database_takes(home: Path, tmp_path: Path) -> None:
     file = tmp_path / f"{ODD}.duckdb"
     shutil.copy(next((home / "runs").iterdir()) / "run.duckdb", file)
@@ -80,3 +91,13 @@ def test_odd_sources_of_prices_can_be_read_again(tmp_path: Path) -> None:
         offers = json.loads(accelprof(tmp_path, "prices", "--json", "--only", "h100").stdout)
         assert offers["offers"][0]["source"] == source.replace("\udcff", "?")
     assert [file.name for file in tmp_path.iterdir()] == ["prices.toml"]
+
+
+def test_edits_at_once_are_all_kept(home: Path) -> None:
+    words = [sys.executable, "-m", "accelprof", "runs", "tag", "last"]
+    environ = os.environ | {"ACCELPROF_HOME": str(home)}
+    edits = [subprocess.Popen([*words, f"n{n}=x"], env=environ, stderr=subprocess.DEVNULL)
+             for n in range(3)]  # fmt: skip
+    assert [edit.wait() for edit in edits] == [0, 0, 0]
+    (run,) = json.loads(accelprof(home, "runs", "--json").stdout)["runs"]
+    assert {"n0", "n1", "n2"} <= run["tags"].keys()
