@@ -6,11 +6,14 @@ shipped one for every accelerator that it names. A file given to one command rep
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import fcntl
 import json
 import os
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -147,6 +150,23 @@ def wrong_date(text: str) -> str | None:
     return f"the date {text} lies in the future" if ahead.days > 1 else None
 
 
+@contextlib.contextmanager
+def editing() -> Iterator[Prices]:
+    """The user's own table, while nobody else edits it. Raises UserError."""
+    path = own_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield own()
+    finally:
+        os.close(folder)
+
+
 def save(table: Prices) -> Path:
     """Writes the user's own table, in one piece. Raises UserError."""
     path = own_path()
@@ -156,7 +176,6 @@ def save(table: Prices) -> Path:
         text += "\n[energy]\n" + energy
     text += "".join("\n[[offer]]\n" + _fields(offer) for offer in table.offer)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, part = tempfile.mkstemp(prefix=OWN, dir=path.parent)  # as 0600
         with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)

@@ -117,9 +117,9 @@ def set_price(  # noqa: PLR0917 - typer reads the options from the signature
     problem = table.wrong(offer)
     if problem:
         raise UserError(problem)
-    mine = table.own()
-    kept = [o for o in mine.offer if (o.accelerator, o.sku) != (offer.accelerator, sku)]
-    path = table.save(table.Prices([*kept, offer], mine.energy))
+    with table.editing() as mine:
+        kept = [o for o in mine.offer if (o.accelerator, o.sku) != (offer.accelerator, sku)]
+        path = table.save(table.Prices([*kept, offer], mine.energy))
     each = offer.usd_per_device_hour or 0.0
     print(f"{offer.accelerator}: {each:.2f} USD an hour and device ({source}); kept in {path}")
 
@@ -131,11 +131,11 @@ def rm(accelerator: _NAME) -> None:
     Example: accelprof prices rm h100
     """
     name = find(accelerator).id
-    mine = table.own()
-    kept = [offer for offer in mine.offer if offer.accelerator != name]
-    if len(kept) == len(mine.offer):
-        raise UserError(f"there is no price of your own of {name}")
-    table.save(table.Prices(kept, mine.energy))
+    with table.editing() as mine:
+        kept = [offer for offer in mine.offer if offer.accelerator != name]
+        if len(kept) == len(mine.offer):
+            raise UserError(f"there is no price of your own of {name}")
+        table.save(table.Prices(kept, mine.energy))
     listed = table.cheapest(name, table.offers())
     now = f"the list price counts: {listed.label}" if listed else "its price is unknown now"
     print(f"{name}: {now}")
@@ -163,12 +163,13 @@ def energy(
         raise UserError(problem)
     if not source.strip():
         raise UserError("a price needs a source")
-    mine = table.own()
-    made = table.Energy(
-        usd if usd is not None else mine.energy.usd_per_kwh,
-        carbon if carbon is not None else mine.energy.kg_co2_per_kwh, source, date or _today(),
-    )  # fmt: skip
-    print(f"kept in {table.save(table.Prices(mine.offer, made))}")
+    with table.editing() as mine:
+        made = table.Energy(
+            usd if usd is not None else mine.energy.usd_per_kwh,
+            carbon if carbon is not None else mine.energy.kg_co2_per_kwh, source, date or _today(),
+        )  # fmt: skip
+        path = table.save(table.Prices(mine.offer, made))
+    print(f"kept in {path}")
 
 
 def _today() -> str:

@@ -101,3 +101,12 @@ def test_edits_at_once_are_all_kept(home: Path) -> None:
     assert [edit.wait() for edit in edits] == [0, 0, 0]
     (run,) = json.loads(accelprof(home, "runs", "--json").stdout)["runs"]
     assert {"n0", "n1", "n2"} <= run["tags"].keys()
+
+
+def test_prices_set_at_once_are_all_kept(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "accelprof", "prices", "set"]
+    environ = os.environ | {"ACCELPROF_HOME": str(tmp_path)}
+    edits = [subprocess.Popen([*words, name, "1"], env=environ, stdout=subprocess.DEVNULL)
+             for name in ("h100", "l4", "t4")]  # fmt: skip
+    assert [edit.wait() for edit in edits] == [0, 0, 0]
+    assert (tmp_path / "prices.toml").read_text().count("[[offer]]") == 3
