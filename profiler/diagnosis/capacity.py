@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .inconclusive import ENOUGH_STEPS
 from .model import RunView, speedup_limit
 from .text import duration, many
 
@@ -63,7 +64,7 @@ def capacity(view: RunView) -> Capacity | None:
     cpu_s = made.cpu_s * batch_s / made.fetch_s if made.cpu_s is not None else None
     work_s = max(step_s * (1.0 - view.shares.get("input", 0.0)), 1e-6)
     cpus, best_s, free = view.host.cpus, work_s, None
-    own, others = view.job.cpu_cores, view.others_cores or 0.0
+    own, others = view.job_cores, view.others_cores or 0.0
     if own is None and view.host.cpu_share is not None and cpus:
         own = view.host.cpu_share * cpus
     if cpus and own is not None:
@@ -91,15 +92,23 @@ def making_cpu(view: RunView) -> float | None:
     """The part of the job's CPU time in which its workers make batches, where no core is free.
 
     On a CPU the workers take the cores from the training thread: its step gets longer, not its
-    wait. None where they do not compete: on a device, in process, or with cores to spare.
+    wait. None where they do not compete (on a device, in process, or with cores to spare) and
+    where it is not known. Both parts are CPU time: of each batch, and of the training process.
     """
-    made, step_s, cores = view.workers, view.step_s, view.job.cpu_cores
-    if not view.on_cpu or made is None or made.in_process or made.cpu_s is None:
+    making, own = view.making_cores, view.job.main_cpu_cores
+    if not view.on_cpu or not making or not own or len(view.steady.steps) < ENOUGH_STEPS:
         return None
-    if not step_s or not cores or (view.host.cpu_share or 0.0) < FULL_CPU:
+    if (view.host.cpu_share or 0.0) < FULL_CPU:
         return None
-    per_step = made.batches / view.steady.count
-    return min(1.0, made.cpu_s * per_step / (cores * step_s))
+    return making / (making + own)
+
+
+def without_making(view: RunView, made: float) -> float:
+    """What no making of batches at all would bring, at most: the training process' own CPU time
+    stays, on however many cores."""
+    own, cpus = view.job.main_cpu_cores, view.host.cpus
+    left = own / cpus if own and cpus else 0.0
+    return min(speedup_limit(made), speedup_limit(1.0 - min(1.0, left)))
 
 
 def promise(view: RunView, room: Capacity | None) -> float:

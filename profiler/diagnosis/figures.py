@@ -100,8 +100,8 @@ def utilisation(view: RunView) -> dict[str, float | None]:
     return {
         "device_busy": use.busy_share, "sm": use.sm_share, "tensor": use.tensor_share,
         "memory_bandwidth": use.dram_share, "mfu": mfu,
-        "cpu_job": view.job.cpu_cores / cpus if view.job.cpu_cores is not None and cpus else None,
-        "cpu_job_cores": view.job.cpu_cores, "cpu_host": view.host.cpu_share,
+        "cpu_job": view.job_cores / cpus if view.job_cores is not None and cpus else None,
+        "cpu_job_cores": view.job_cores, "cpu_host": view.host.cpu_share,
         "power_w": use.power_w, "energy_j": use.energy_j,
     }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..report import Evidence, Verdict
+from .competing import competing
 from .model import RunView, evidence
 from .text import NAMES, percent, size
 
@@ -99,13 +100,25 @@ def unsplit(view: RunView) -> str:
         return f"{share} of the time is the step's own work, but this machine's ceilings are not " \
             "known: run `accelprof calibrate --python PYTHON`, then the job again."  # fmt: skip
     if view.split is not None and view.split.stalled > view.split.unknown / 2:
-        crowd = view.others_cores
-        others = f" (other processes used {crowd:.1f} cores)" if crowd else ""
-        return (
-            f"{share} of the time is in operators that took over 50 times what memory and "
-            f"arithmetic need: their threads waited for cores{others}; a quieter machine can tell."
-        )
+        return _stalled(view, share)
     return f"{share} of the time is in operators whose FLOPs and bytes are not known."
+
+
+def _stalled(view: RunView, share: str) -> str:
+    """Operators far above their floor: who had the cores."""
+    crowd, found = view.others_cores, competing(view)
+    text = (
+        f"{share} of the time is in operators that took over 50 times what memory and "
+        "arithmetic need"
+    )
+    if found is not None:
+        also = f"; other processes used {crowd:.1f} more" if crowd and crowd >= 0.1 else ""
+        return (
+            f"{text}: {found.text} (cpu-oversubscribed{also}). Run it again with "
+            f"OMP_NUM_THREADS={found.fit}."
+        )
+    others = f" (other processes used {crowd:.1f} cores)" if crowd else ""
+    return f"{text}: their threads waited for cores{others}; a quieter machine can tell."
 
 
 def too_close(name: str, other: str, margin: float, error: float, count: int) -> str:

@@ -300,6 +300,7 @@ class RunView:
     synchronisations: dict[str, float] = field(default_factory=dict)  # operator: calls a step
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
+    main_threads: int | None = None  # of torch in the training process; None: its own choice
     steps_total: int = 0  # of the judged process, also those that were not read
     epoch_starts: tuple[int, ...] = ()  # ns
     outside: Any = None  # outside.Estimate of a job whose steps no hook saw
@@ -313,9 +314,25 @@ class RunView:
         return self.steady.duration_ns / count / 1e9 if count else None
 
     @property
+    def making_cores(self) -> float | None:
+        """Cores that the making of batches in workers used, by the CPU time of each batch."""
+        made, step_s = self.workers, self.step_s
+        if made is None or made.in_process or made.cpu_s is None or not step_s:
+            return None
+        return made.cpu_s * made.batches / (self.steady.count * step_s)
+
+    @property
+    def job_cores(self) -> float | None:
+        """Cores that the job used. Samples miss workers that live but a few of them."""
+        sampled, main, making = self.job.cpu_cores, self.job.main_cpu_cores, self.making_cores
+        if sampled is None or main is None or making is None:
+            return sampled
+        return max(sampled, main + making)
+
+    @property
     def others_cores(self) -> float | None:
         """Cores that other processes than the job used; None when either is not known."""
-        cpus, share, own = self.host.cpus, self.host.cpu_share, self.job.cpu_cores
+        cpus, share, own = self.host.cpus, self.host.cpu_share, self.job_cores
         if not cpus or share is None or own is None:
             return None
         return max(0.0, share * cpus - own)

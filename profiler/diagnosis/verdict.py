@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ..report import Confidence, Evidence, Finding, Verdict
 from . import inconclusive, outside, shares, windows
-from .capacity import MOST_CPU, making_cpu
+from .capacity import MOST_CPU, making_cpu, without_making
 from .inconclusive import ENOUGH_STEPS, FEWEST_IMPORTED, FEWEST_STEPS
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
@@ -118,11 +118,11 @@ def _by_cpu(view: RunView, made: float, fired: Fired) -> Verdict:
     )]  # fmt: skip
     return Verdict(
         bottleneck="input-bound",
-        confidence="medium" if len(view.steady.steps) >= ENOUGH_STEPS else "low",
+        confidence="medium",
         headline=f"Input-bound: {percent(made)} of the job's CPU time is the making of batches, "
         "and the cores are full.",
         cause=cause, evidence=_unique([*facts, *(why.evidence if why else [])]),
-        speedup_limit=speedup_limit(made),
+        speedup_limit=without_making(view, made),
         against=["told from CPU time: the step's own work is stretched by the workers beside it"],
     )  # fmt: skip
 

@@ -76,7 +76,8 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         node=node, compared=path.compared, parallel=_all(facts, wire.FACT_PARALLEL),
         busy_threads=_busy_threads(sampled, critical), events=events,
         notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
-        allocator=_allocator(facts), failures=_failures(processes), now_ns=now_ns,
+        main_threads=_threads(facts, run), allocator=_allocator(facts),
+        failures=_failures(processes), now_ns=now_ns,
         imported=imported, steps_total=total,
         epoch_starts=tuple(thinned.epochs(reader, critical)) if critical is not None else (),
     )  # fmt: skip
@@ -257,6 +258,15 @@ def _loaders(facts: Sequence[dict[str, Any]]) -> tuple[Loader, ...]:
         )
         for f in _all(facts, wire.FACT_LOADER)
     )  # fmt: skip
+
+
+def _threads(facts: Sequence[dict[str, Any]], run: dict[str, Any]) -> int | None:
+    """Threads that torch was told to use within an operator."""
+    told = [f.get("threads") for f in _all(facts, wire.FACT_TORCH)]
+    known = next((n for n in told if isinstance(n, int) and n > 0), None)
+    variables = (run.get("environment") or {}).get("variables") or {}
+    text = str(variables.get("OMP_NUM_THREADS", "")).split(",")[0].strip()
+    return known or (int(text) if text.isdecimal() and int(text) > 0 else None)
 
 
 def _allocator(facts: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -60,6 +60,7 @@ RULES: tuple[Listed, ...] = (
     Listed(loader.waiting, INPUT),
     Listed(loader.in_process, INPUT),
     Listed(oversubscribed.judge, INPUT),
+    Listed(oversubscribed.training),
     Listed(collate.judge, INPUT),
     Listed(workers.storage, INPUT),
     Listed(workers.too_few, INPUT),

@@ -10,8 +10,9 @@ from ..capacity import (
     making_cpu,
     promise,
     waits,
+    without_making,
 )
-from ..model import Clear, Judgement, RunView, Undecidable, evidence, speedup_limit
+from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
 from .common import WORTH, finding, input_facts
 
@@ -98,7 +99,7 @@ def decode(view: RunView) -> Judgement:
             "input_cpu_share", made,
         )]  # fmt: skip
         return finding("decode-cpu", made, "Making batches takes the cores from the training",
-                       facts, advice(view, room), limit=speedup_limit(made))  # fmt: skip
+                       facts, advice(view, room), limit=without_making(view, made))  # fmt: skip
     return finding(
         "decode-cpu", view.shares["input"], "Decoding and transforming samples takes the CPU",
         input_facts(view), advice(view, room), limit=promise(view, room),
