@@ -6,13 +6,17 @@ from typing import Any
 
 import msgspec
 
-from ..diagnosis.text import duration, percent
+from ..diagnosis.text import duration, many, percent
+from ..diagnosis.verdict import CROWDED
 from ..reports.columns import columns
 from . import settings as known
 from .change import Change, change
 from .measure import Arm, gain_interval, interval, sigma_between, sure
-from .search import WORTH, Search
+from .search import CLEARLY, WORTH, Search
 from .settings import label
+
+TOO_WIDE = 1.5  # a ceiling that may be this much higher than the job shows nothing
+DIFFER = 1.5  # trials of one setting that differ this much are told
 
 
 class TrialRow(msgspec.Struct):
@@ -45,6 +49,7 @@ class Ceiling(msgspec.Struct):
     samples_per_s: float | None
     interval: tuple[float, float] | None = None
     gain: float | None = None
+    trials: int = 0
 
 
 class ChangeRow(msgspec.Struct):
@@ -68,6 +73,7 @@ class Tuned(msgspec.Struct):
     add: list[str]  # statements to add, for what is no argument of the loader
     notes: list[str]
     wall_s: float
+    trials_made: int = 0  # with the ceiling's, those that failed and one that was left out
     schema: str = "accelprof.tune/1"
 
 
@@ -82,7 +88,7 @@ def result(search: Search, wall_s: float) -> Tuned:
     gain = leader.rate / search.base.rate
     where = search.loader.where if search.loader else None
     found = change(where, known.loader_part(leader.settings)) if leader.settings else None
-    notes = [*known.warnings(leader.settings), *search.notes]
+    notes = [*known.warnings(leader.settings), *search.notes, *_disturbed(search)]
     ceiling = _ceiling(search, sigma, ranks)
     best = Best(
         leader.settings, gain, (low, high),
@@ -90,11 +96,11 @@ def result(search: Search, wall_s: float) -> Tuned:
         bool(known.warnings(leader.settings)),
     )  # fmt: skip
     return Tuned(
-        headline=_headline(best, ceiling, search),
+        headline=_headline(best, ceiling, search, sigma),
         trials=[_row(arm, sigma, ranks) for arm in (search.base, *search.arms)],
         best=best, ceiling=ceiling,
         change=_change_row(found), add=known.statements(leader.settings), notes=notes,
-        wall_s=round(wall_s, 1),
+        wall_s=round(wall_s, 1), trials_made=search.trials,
     )  # fmt: skip
 
 
@@ -115,7 +121,8 @@ def _ceiling(search: Search, sigma: float, ranks: int) -> Ceiling:
     row = _row(search.ceiling, sigma, ranks)
     if not search.ceiling.usable:
         return Ceiling(None)
-    return Ceiling(row.samples_per_s, row.interval, search.ceiling.rate / search.base.rate)
+    gain = search.ceiling.rate / search.base.rate
+    return Ceiling(row.samples_per_s, row.interval, gain, row.trials)
 
 
 def _change_row(found: Change | None) -> ChangeRow | None:
@@ -124,25 +131,67 @@ def _change_row(found: Change | None) -> ChangeRow | None:
     return ChangeRow(found.file, found.line, found.before, found.after, found.note)
 
 
-def _headline(best: Best, ceiling: Ceiling, search: Search) -> str:
+def _headline(best: Best, ceiling: Ceiling, search: Search, sigma: float) -> str:
+    leader, base = search.leader(), search.base
+    looks = leader.rate / base.rate
     most = ""
-    if ceiling.gain is not None:
+    if ceiling.gain is not None and ceiling.gain > looks:
         most = f"; with batches out of memory it would be {ceiling.gain:.2f} times as fast"
-    if not best.settings:
-        if ceiling.gain is not None and ceiling.gain < WORTH:
+    if best.settings:
+        low, high = best.interval
+        return (
+            f"{label(best.settings)} makes the job {best.gain:.2f} times as fast "
+            f"({low:.2f} to {high:.2f}){most}."
+        )
+    cure = "give a longer --budget" if search.short else "try again on a quieter machine"
+    if looks >= CLEARLY:
+        low, high = gain_interval(leader, base, sigma)
+        return (
+            f"{label(leader.settings)} looks {looks:.2f} times as fast ({low:.2f} to {high:.2f}), "
+            f"but {_trials_of(leader, base)} not separate it from the job as it is; {cure}."
+        )
+    if ceiling.gain is not None and ceiling.gain < WORTH:
+        low, high = gain_interval(search.ceiling, base, sigma)
+        if high > TOO_WIDE:
             return (
-                "Nothing to change: with batches out of memory the job is no faster, so its "
-                "input does not hold it up."
+                "Nothing can be said yet: trials differ too much. With batches out of memory the "
+                f"job may be {low:.2f} to {high:.2f} times as fast; {cure}."
             )
-        if not any(arm.usable for arm in search.arms):
-            return f"Nothing can be said yet: only the job as it is was measured{most}."
-        tried = " that was tried" if search.asked.tries else ""
-        return f"Nothing to change: no setting{tried} is faster than the job as it is{most}."
-    low, high = best.interval
-    return (
-        f"{label(best.settings)} makes the job {best.gain:.2f} times as fast "
-        f"({low:.2f} to {high:.2f}){most}."
-    )
+        return (
+            "Nothing to change: with batches out of memory the job is no faster, so its input "
+            "does not hold it up."
+        )
+    if not any(arm.usable for arm in search.arms):
+        return f"Nothing can be said yet: only the job as it is was measured{most}."
+    tried = " that was tried" if search.asked.tries else ""
+    return f"Nothing to change: no setting{tried} is faster than the job as it is{most}."
+
+
+def _trials_of(one: Arm, other: Arm) -> str:
+    """`3 trials of each do`, `1 and 2 trials do`."""
+    first, second = len(one.trials), len(other.trials)
+    if first != second:
+        return f"{first} and {second} trials do"
+    return f"{many(first, 'trial')} of each {'does' if first == 1 else 'do'}"
+
+
+def _disturbed(search: Search) -> list[str]:
+    """Trials of one setting that differ much, which widens every interval; and the likely cause."""
+    rates = {
+        label(arm.settings): [t.rate * search.first.ranks for t in arm.trials]
+        for arm in (search.base, *search.arms) if len(arm.trials) > 1
+    }  # fmt: skip
+    name = max(rates, key=lambda one: max(rates[one]) / min(rates[one]), default=None)
+    if name is None or max(rates[name]) < DIFFER * min(rates[name]):
+        return []
+    listed = ", ".join(map(_number, rates[name]))
+    note = f"trials of one setting differ much ({name}: {listed}), which widens all intervals"
+    if search.others_cores > CROWDED * search.asked.cores:
+        note += (
+            f": the machine was crowded, other processes used up to {search.others_cores:.1f} of "
+            f"{search.asked.cores:g} cores"
+        )
+    return [note]
 
 
 # -- for a person ------------------------------------------------------------------------------
@@ -150,14 +199,13 @@ def _headline(best: Best, ceiling: Ceiling, search: Search) -> str:
 
 def render(tuned: Tuned) -> str:
     """Headline, table, the change."""
-    count = sum(row.trials for row in tuned.trials)
     lines = [tuned.headline, "", *_table(tuned), ""]
     if tuned.best.settings:
         lines += _advice(tuned)
     lines += [f"Note: {note}" for note in tuned.notes]
     lines.append(
-        f"{count} trials in {duration(tuned.wall_s)}. Intervals are 95 %, with the scatter between "
-        "trials in them."
+        f"{many(tuned.trials_made, 'trial')} in {duration(tuned.wall_s)}. Intervals are 95 %, with "
+        "the scatter between trials in them."
     )
     return "\n".join(lines)
 
@@ -171,9 +219,11 @@ def _table(tuned: Tuned) -> list[str]:
     cells += [_cells(row, _rate(base)) for row in tuned.trials]
     if tuned.ceiling.samples_per_s is not None:
         found = tuned.ceiling
+        others = any(known.loader_part(row.settings) != row.settings for row in tuned.trials)
         cells.append((
             "ceiling: batches out of memory", _number(found.samples_per_s), _range(found.interval),
-            f"{found.gain:.2f}x", "", "", "",
+            f"{found.gain:.2f}x", "", str(found.trials),
+            "for the loader's settings alone" if others else "",
         ))  # fmt: skip
     return columns(cells, left=(0, 6))
 

@@ -1,8 +1,10 @@
 """Which trials to make, in which order, and when to stop.
 
-First the job as it is and the ceiling; then numbers of workers, coarse and then between the best
-two; then what else may help at the best; at last the leaders in turn, again and again, until their
-intervals separate or the budget is spent. A trial that cannot win any more is cut short.
+First the job as it is; then what the user asked for, and the ceiling. Unasked: the ceiling; one
+thread beside the workers; numbers of workers, coarse and then between the best two; then what else
+may help at the best. At last the leaders in turn, again and again, until their intervals separate
+or the budget is spent; what they leave of it goes to settings that are still untried. A trial that
+cannot win any more is cut short.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ HOPELESS = 1.3  # a trial that is this much behind the best so far, after some s
 HOPELESS_STEPS = 12
 AS_GOOD = 0.97  # of the best: the simpler setting is taken
 CLEARLY = 1.05  # a step up the ladder that brings less than this is the top of it
-FOR_LOOKING = 0.65  # of the budget; the rest is for repeats
+FOR_LOOKING = 0.65  # of the budget, where we choose what to try; the rest is for repeats first
 WORTH = 1.03  # a gain under this is no reason to change code
 WAITS = 0.05  # of the time, from which the loader may be worth a trial
 AT_CEILING = 0.97
 ROUNDS = 5
 LEADERS = 3
 BUDGET = "the time was too short for all that could be tried: --budget gives more"
+COLD = "the first trial was over 10 % slower than its repeat (cold files): left out"
+LADDER = {"num_workers", "persistent_workers", "main_threads"}  # what an arm of it may set
 FIRST_STEP_LIMIT_S, STEP_LIMIT_S = 600.0, 60.0
 
 
@@ -72,18 +76,35 @@ class Search:
     first: Outcome = field(default_factory=Outcome)
     trials: int = 0
     notes: list[str] = field(default_factory=list)
+    short: bool = False  # of time for a trial that was wanted
+    others_cores: float = 0.0  # the most that other processes used in a trial
 
     def search(self) -> None:
         """All of it. UserError when the job cannot be tuned."""
         self.began = self.clock()
+        self.for_looking = 1.0 if self.asked.tries else FOR_LOOKING
         self._first_trial()
-        self._trial(self.ceiling)
+        self._look()
+        self._repeat()
+        if self.short:
+            self.for_looking, self.short = 1.0, False
+            self._look()
+            self._repeat()
+        if self.short:
+            self.notes.append(BUDGET)
+
+    def _look(self) -> None:
+        """Every setting once, as far as the time goes; a second call goes on where it ended."""
         if self.asked.tries:
             self._try_all(self.asked.tries)
-        elif self._input_matters():
+            self._once(self.ceiling)
+            return
+        self._once(self.ceiling)
+        if self._present_workers() and self._shares_cores():
+            self._once(self._arm({"main_threads": 1}))
+        if self._input_matters():
             self._workers()
             self._others()
-        self._repeat()
 
     # -- the job as it is --------------------------------------------------------------------
 
@@ -132,7 +153,7 @@ class Search:
     def _try_all(self, tries: list[Settings]) -> None:
         for wanted in tries:
             if wanted != self._present(wanted):
-                self._trial(self._arm(wanted))
+                self._once(self._arm(wanted))
 
     def _present(self, wanted: Settings) -> Settings:
         """What the job has now of these settings, as far as its loader tells."""
@@ -142,7 +163,7 @@ class Search:
     def _workers(self) -> None:
         """Numbers of workers: powers of two, on while more helps, then between the best two."""
         if self._present_workers() and self._kept():
-            self._trial(self._arm(self._kept()))  # as many as now, but kept between epochs
+            self._once(self._arm(self._kept()))  # as many as now, but kept between epochs
         for count in known.worker_counts(self.asked.cores, self._present_workers()):
             if count == 0 and self.first.wait_share > 0.3:
                 continue  # workers that are too slow are not helped by none
@@ -155,12 +176,24 @@ class Search:
         self._between()
 
     def _try_workers(self, count: int) -> bool:
-        return self._trial(self._arm(known.sensible({"num_workers": count, **self._kept()})))
+        """Whether it could be measured."""
+        arm = self._arm(known.sensible({"num_workers": count, **self._kept()}))
+        return self._once(arm) and arm.usable
 
     def _kept(self) -> Settings:
-        """Where a trial holds whole epochs, starting workers anew in each may be what costs."""
-        short = self.base.trials[0].epochs > 0
-        return {"persistent_workers": True} if short and not self._now().persistent_workers else {}
+        """What goes with every number of workers."""
+        kept: Settings = {}
+        if self.base.trials[0].epochs > 0 and not self._now().persistent_workers:
+            # A trial holds whole epochs: starting workers anew in each may be what costs.
+            kept["persistent_workers"] = True
+        alone = self._arm({"main_threads": 1})
+        if alone.usable and alone.rate > CLEARLY * self.base.rate:
+            kept["main_threads"] = 1
+        return kept
+
+    def _shares_cores(self) -> bool:
+        """A CPU job's own threads, by default one a core, compete with its workers."""
+        return "gpu" not in self.first.devices and self.asked.cores >= 2
 
     def _now(self) -> Loader:
         return self.loader or Loader(None, 0, 2, False, False)
@@ -191,7 +224,7 @@ class Search:
         """The best arm of each number of workers."""
         found = {self._present_workers(): self.base}
         for arm in self.arms:
-            if arm.usable and arm.settings.keys() <= {"num_workers", "persistent_workers"}:
+            if arm.usable and arm.settings.keys() <= LADDER:
                 count = int(arm.settings.get("num_workers", self._present_workers()))
                 if count not in found or arm.rate > found[count].rate:
                     found[count] = arm
@@ -204,21 +237,24 @@ class Search:
     def _others(self) -> None:
         """What else may help, each alone at the best number of workers."""
         workers = int(self.leader().settings.get("num_workers", self._present_workers()))
-        on_gpu = "gpu" in self.first.devices
         wanted: list[Settings] = []
+        if workers and self._shares_cores():
+            early = () if self._present_workers() else (1,)
+            counts = {*early, max(1, int(self.asked.cores) // 2)}
+            wanted += [{"main_threads": count} for count in sorted(counts)]
         if workers and not self._at_ceiling():
             wanted.append({"prefetch_factor": 4})
-        if on_gpu and self.loader and not self.loader.pin_memory:
+        if "gpu" in self.first.devices and self.loader and not self.loader.pin_memory:
             wanted.append({"pin_memory": True})
-        if not on_gpu and workers and self.asked.cores >= 2:
-            # A CPU job's own threads and its workers share the cores.
-            wanted.append({"main_threads": max(1, int(self.asked.cores) // 2)})
         for more in wanted:
             leader = self.leader()
-            self._trial(self._arm({**leader.settings, **more}))
+            self._once(self._arm({**leader.settings, **more}))
 
     def _at_ceiling(self) -> bool:
-        return self.ceiling.usable and self.leader().rate >= AT_CEILING * self.ceiling.rate
+        """The ceiling has the job's own threads: it bounds nothing where others are set."""
+        best = self.leader()
+        reached = self.ceiling.usable and best.rate >= AT_CEILING * self.ceiling.rate
+        return reached and known.loader_part(best.settings) == best.settings
 
     # -- repeats -----------------------------------------------------------------------------
 
@@ -236,17 +272,21 @@ class Search:
     def _in_question(self) -> list[Arm]:
         """The job as it is, and the best few that may still be the best."""
         sigma = sigma_between([self.base, *self.arms])
-        usable = sorted(
-            (a for a in self.arms if a.usable and not a.hopeless), key=lambda a: -a.rate
-        )
+        usable = sorted((a for a in self.arms if self._may_win(a)), key=lambda a: -a.rate)
         best = usable[0] if usable else self.base
         close = [a for a in usable if gain_interval(a, best, sigma)[1] >= 1.0 / AS_GOOD]
         return [self.base, *close[:LEADERS]]
 
+    def _may_win(self, arm: Arm) -> bool:
+        """One that was given up may, when the job as it is turns out slower than it first was."""
+        return arm.usable and (not arm.hopeless or arm.rate * HOPELESS >= self.base.rate)
+
     def _stands(self, leaders: list[Arm], count: int) -> bool:
         """Whether another round would change nothing."""
-        if len(leaders) == 1 or any(len(a.trials) < 2 for a in leaders[:2]):
-            return len(leaders) == 1
+        if len(leaders) == 1:  # what lost against a single trial may have met a lucky one
+            return len(self.base.trials) > 1 or not self.arms
+        if any(len(a.trials) < 2 for a in leaders[:2]):
+            return False
         sigma = sigma_between([self.base, *self.arms])
         low, high = gain_interval(leaders[1], self.base, sigma)
         separated = low > 1.0 or high < WORTH
@@ -262,11 +302,9 @@ class Search:
     def _drop_cold_start(self) -> None:
         """The very first trial may have read files that later ones found in memory."""
         trials = self.base.trials
-        if len(trials) >= 2 and trials[0].rate < 0.9 * trials[1].rate:
+        if COLD not in self.notes and len(trials) >= 2 and trials[0].rate < 0.9 * trials[1].rate:
             del trials[0]
-            self.notes.append(
-                "the first trial was over 10 % slower than its repeat (cold files): left out"
-            )
+            self.notes.append(COLD)
 
     def leader(self) -> Arm:
         """The best so far; among those as good as it the simplest."""
@@ -285,16 +323,20 @@ class Search:
         found = next((a for a in self.arms if a.settings == wanted), None)
         return found or Arm(dict(wanted))
 
+    def _once(self, arm: Arm) -> bool:
+        """A trial, unless it had one; False when there is no time for it."""
+        return bool(arm.ended) or self._trial(arm)
+
     def _trial(self, arm: Arm) -> bool:
-        """Makes a trial; False when the budget is spent."""
-        part = FOR_LOOKING if not arm.trials and arm is not self.ceiling else 1.0
+        """Makes a trial; False when no more of the usual length fits."""
+        part = self.for_looking if not arm.trials and arm is not self.ceiling else 1.0
         if self.clock() - self.began + self._usual_s() > part * self.asked.budget_s:
-            if BUDGET not in self.notes:
-                self.notes.append(BUDGET)
+            self.short = True
             return False
         if arm not in (self.base, self.ceiling, *self.arms):
             self.arms.append(arm)
-        outcome = self._run(arm, _overrides(arm, self.loader))
+        where = self.loader.where if self.loader else None
+        outcome = self._run(arm, known.overrides(arm.settings, where, arm.replay))
         arm.ended.append(outcome.ended)
         if outcome.ended in ("failed", "stalled"):
             arm.problem = outcome.words or f"{outcome.ended} after {outcome.steps_seen} steps"
@@ -315,7 +357,7 @@ class Search:
         ready = workers * int(arm.settings.get("prefetch_factor", now.prefetch_factor) or 2)
         wanted = self.asked.steps or max(STEPS, 3 * workers, ready)
         first = self.first.first_step_s
-        return self.run(Plan(
+        outcome = self.run(Plan(
             command=self.asked.command, cwd=self.asked.cwd, folder=self.folder(),
             overrides=overrides, ready=ready, workers=workers,
             enough=lambda found: self._enough(found, wanted),
@@ -323,6 +365,8 @@ class Search:
             first_step_limit_s=max(60.0, 5 * first) if first else FIRST_STEP_LIMIT_S,
             step_limit_s=STEP_LIMIT_S,
         ))  # fmt: skip
+        self.others_cores = max(self.others_cores, outcome.others_cores or 0.0)
+        return outcome
 
     def _enough(self, found: Measured, wanted: int) -> bool:
         if self.asked.steps:
@@ -350,14 +394,3 @@ class Search:
 def _workers_of(arm: Arm) -> float:
     count = arm.settings.get("num_workers")
     return float(count) if isinstance(count, int) else -math.inf if not arm.settings else 0.0
-
-
-def _overrides(arm: Arm, loader: Loader | None) -> dict[str, Any]:
-    """What the hooks are to put in: see hooks/frameworks/overrides.py."""
-    if not arm.settings and not arm.replay:
-        return {}
-    rest = {k: v for k, v in arm.settings.items() if not known.KEYS[k].of_loader}
-    return {
-        "where": loader.where if loader else None, "replay": arm.replay,
-        "loader": known.loader_part(arm.settings), **rest,
-    }  # fmt: skip

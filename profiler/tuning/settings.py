@@ -130,6 +130,14 @@ def loader_part(settings: Settings) -> Settings:
     return {k: v for k, v in settings.items() if KEYS[k].of_loader}
 
 
+def overrides(settings: Settings, where: str | None, replay: bool) -> dict[str, Any]:
+    """What the hooks are to put in: see hooks/frameworks/overrides.py."""
+    if not settings and not replay:
+        return {}
+    rest = {k: v for k, v in settings.items() if not KEYS[k].of_loader}
+    return {"where": where, "replay": replay, "loader": loader_part(settings), **rest}
+
+
 def statements(settings: Settings) -> list[str]:
     """The lines to add for what is no argument of a DataLoader."""
     return [KEYS[k].code.format(v) for k, v in settings.items() if not KEYS[k].of_loader]

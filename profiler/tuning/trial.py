@@ -30,6 +30,7 @@ from .measure import Measured, Step, measured
 POLL_S = 0.25
 POLITE_S = (15.0, 5.0)  # after SIGINT, after SIGTERM
 LAST_WORDS = 400  # characters of the job's output that an error shows
+ALWAYS = (0, 2**62)  # ns
 STEPS_SQL = (
     "SELECT pid, duration_ns - coalesce(checkpoint_ns, 0) - coalesce(evaluation_ns, 0), samples, "
     "first_of_epoch, coalesce(data_wait_ns, 0) + coalesce(iterator_ns, 0) FROM step "
@@ -81,6 +82,7 @@ class Outcome:
     wall_s: float = 0.0
     steps_seen: int = 0
     devices: list[str] = field(default_factory=list)
+    others_cores: float | None = None  # that other processes used meanwhile; None: not known
 
 
 def run_trial(plan: Plan) -> Outcome:
@@ -197,6 +199,7 @@ def _read(reader: RunReader, outcome: Outcome) -> list[Step]:
 def _look_at_loaders(reader: RunReader, outcome: Outcome) -> None:
     """Which loader feeds the steps: the one whose waits stand in the ring most often."""
     outcome.devices = [kind for (kind,) in reader.rows("SELECT kind FROM device")]
+    outcome.others_cores = _others_cores(reader)
     waits = _waits(reader.folder / library.SPOOL)
     counted: list[tuple[int, Loader]] = []
     for process in sources.processes(reader):
@@ -207,6 +210,14 @@ def _look_at_loaders(reader: RunReader, outcome: Outcome) -> None:
                 counted.append((waits.get((process["process"], fact.get("id")), 0), _loader(fact)))
     if counted:
         outcome.loader = max(counted, key=lambda pair: pair[0])[1]
+
+
+def _others_cores(reader: RunReader) -> float | None:
+    host = sources.host(reader, ALWAYS)
+    own = sources.job(reader, ALWAYS, [], None).cpu_cores
+    if not host.cpus or host.cpu_share is None or own is None:
+        return None
+    return max(0.0, host.cpu_share * host.cpus - own)
 
 
 def _waits(folder: Path) -> dict[tuple[str, Any], int]:

@@ -13,7 +13,7 @@ import pytest
 from accelprof.profiler.errors import UserError
 from accelprof.profiler.tuning import settings
 from accelprof.profiler.tuning.measure import Step, measured
-from accelprof.profiler.tuning.result import result
+from accelprof.profiler.tuning.result import render, result
 from accelprof.profiler.tuning.search import Asked, Search
 from accelprof.profiler.tuning.trial import Loader, Outcome, Plan
 
@@ -177,6 +177,108 @@ def test_settings_that_cannot_be_had_are_reported_and_not_chosen() -> None:
     assert [row.problem for row in found.trials if row.settings == {"num_workers": 8}] == [
         "cannot pickle"
     ]
+
+
+class Crowded:
+    """A CPU job of two workers, 20 s a trial, whose threads and workers share two cores.
+
+    `rates` are samples/s of the trials in turn of: the job as it is, with one thread, and with
+    batches out of memory. The last of each stays.
+    """
+
+    def __init__(self, as_it_is: list[float], alone: list[float], ceiling: list[float]) -> None:
+        self.rates = {"base": as_it_is, "alone": alone, "ceiling": ceiling}
+        self.now_s = 0.0
+        self.made: list[str] = []
+
+    def __call__(self, plan: Plan) -> Outcome:
+        asked = plan.overrides
+        kind = "ceiling" if asked.get("replay") else "alone" if "main_threads" in asked else "base"
+        self.made.append(kind if kind != "base" or not asked else "workers")
+        rates = self.rates[kind]
+        step_s = 16 / (rates.pop(0) if len(rates) > 1 else rates[0])
+        steps = [Step(step_s, 16, n == 0) for n in range(60)]
+        self.now_s += 20.0
+        found = measured(steps, plan.ready, plan.workers)
+        assert found is not None
+        return Outcome(
+            measured=found, ended="hopeless" if plan.hopeless(found) else "steps", changed=True,
+            loader=Loader("train.py:3", 2, 2, False, False), steps_seen=60, first_step_s=2.0,
+            devices=["cpu"], others_cores=1.8,
+        )  # fmt: skip
+
+    def tune(self, *tries: str, budget_s: float) -> Any:
+        asked = Asked(
+            ["python"], Path(), settings.combinations(settings.parse_tries(tries)), None,
+            budget_s, 2.0,
+        )  # fmt: skip
+        one = Search(asked, self, Path, lambda _: None, clock=lambda: self.now_s)
+        one.search()
+        return result(one, self.now_s)
+
+
+def test_what_was_asked_for_comes_before_the_ceiling() -> None:
+    job = Crowded([137.0], [362.0], [140.0])
+    found = job.tune("main_threads=1", budget_s=45.0)
+    assert job.made == ["base", "alone"]
+    assert found.headline.startswith("main_threads=1 makes the job 2.64 times as fast")
+    assert found.trials_made == 2
+    assert any("--budget" in note for note in found.notes)
+
+
+def test_a_ceiling_below_the_best_is_none() -> None:
+    found = Crowded([137.0], [362.0], [140.0]).tune("main_threads=1", budget_s=600.0)
+    assert found.best.settings == {"main_threads": 1}
+    assert "out of memory" not in found.headline
+    assert "for the loader's settings alone" in render(found)
+
+
+def test_what_looks_faster_but_is_not_separated_is_said() -> None:
+    job = Crowded([393.0, 83.0, 83.0], [362.0, 700.0, 159.0], [140.0])
+    found = job.tune("main_threads=1", budget_s=145.0)
+    assert job.made == ["base", "alone", "ceiling", "base", "alone", "base", "alone"]
+    assert found.best.settings == {}
+    assert found.headline.startswith("main_threads=1 looks 2.46 times as fast (")
+    assert "but 3 trials of each do not separate it" in found.headline
+    assert "--budget" in found.headline
+    text = render(found)
+    assert "Nothing to change" not in text
+    assert "7 trials in" in text
+    assert any(
+        "393, 83, 83" in note and "used up to 1.8 of 2 cores" in note for note in found.notes
+    )
+
+
+def test_a_lucky_first_trial_is_repeated() -> None:
+    job = Crowded([393.0, 83.0], [200.0], [390.0])
+    found = job.tune("main_threads=1", budget_s=600.0)
+    assert job.made.count("alone") > 1
+    assert "looks" in found.headline or found.best.settings == {"main_threads": 1}
+
+
+def test_one_thread_is_tried_early() -> None:
+    job = Crowded([137.0], [362.0], [140.0])
+    found = job.tune(budget_s=120.0)
+    assert job.made[:3] == ["base", "ceiling", "alone"]
+    assert found.best.settings["main_threads"] == 1
+
+
+def test_time_that_repeats_do_not_need_goes_to_what_is_untried() -> None:
+    job = Crowded([137.0], [50.0], [1000.0])
+    job.tune(budget_s=160.0)
+    assert job.now_s > 140.0
+    assert job.made.count("workers") >= 3
+
+
+def test_a_single_trial_is_one_trial() -> None:
+    found = Crowded([137.0], [362.0], [140.0]).tune(budget_s=25.0)
+    assert "\n1 trial in" in render(found)
+
+
+def test_a_wide_ceiling_says_nothing() -> None:
+    job = Crowded([400.0, 83.0, 300.0, 90.0], [100.0], [100.0])
+    found = job.tune("main_threads=1", budget_s=145.0)
+    assert "Nothing to change" not in found.headline
 
 
 @pytest.mark.parametrize(
