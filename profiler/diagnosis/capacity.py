@@ -84,6 +84,8 @@ def capacity(view: RunView) -> Capacity | None:
     return Capacity(batch_s, cpu_s, work_s, step_s, best_s, wanted, free, cpus)
 
 
+# Shares of the step's own work: what workers that take the cores stretch
+STRETCHED = ("compute", "memory", "host", "other")
 # Of the job's CPU time: without the making of batches the rest would take well under half as long
 MOST_CPU = 0.6
 
@@ -101,6 +103,12 @@ def making_cpu(view: RunView) -> float | None:
     if (view.host.cpu_share or 0.0) < FULL_CPU:
         return None
     return making / (making + own)
+
+
+def takes_cores(view: RunView, largest: str) -> float | None:
+    """The making's part of the CPU time, where that is why this share is the largest; else None."""
+    made = making_cpu(view) if largest in STRETCHED else None
+    return made if made is not None and made >= MOST_CPU else None
 
 
 def without_making(view: RunView, made: float) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ..report import Confidence, Evidence, Finding, Verdict
 from . import inconclusive, outside, shares, windows
-from .capacity import MOST_CPU, making_cpu, without_making
+from .capacity import takes_cores, without_making
 from .inconclusive import ENOUGH_STEPS, FEWEST_IMPORTED, FEWEST_STEPS
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
@@ -77,7 +77,7 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
         ((v, k) for k, v in view.shares.items() if k != "evaluation"), reverse=True
     )  # fmt: skip
     (top, name) = ranked[0]
-    if name in (*SPLIT, "other") and (made := making_cpu(view)) is not None and made >= MOST_CPU:
+    if (made := takes_cores(view, name)) is not None:
         return _by_cpu(view, made, fired)
     if name == "other":
         return _refused(view, inconclusive.unsplit(view))

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from ..report import Bottleneck, Window
 from . import shares
+from .capacity import STRETCHED, takes_cores
 from .model import RunView, Step
 from .text import duration, percent
 
@@ -78,12 +79,14 @@ def phases(found: Sequence[Window]) -> str | None:
 def over_time(view: RunView) -> list[Window]:
     start = view.run.get("started_ns") or (view.steps[0].t_ns if view.steps else 0)
     found = []
+    by_cpu = takes_cores(view, largest(view.shares)[0]) is not None  # then the verdict is by CPU
     for steps in cut(view.steady.steps):
         divided, _, _ = shares.divide(shares.totals(steps), view.division)
-        last = steps[-1]
+        last, (name, bottleneck) = steps[-1], largest(divided)
         found.append(Window(
             from_s=(steps[0].t_ns - start) / 1e9,
             to_s=(last.t_ns + last.duration_ns - start) / 1e9,
-            bottleneck=largest(divided)[1], shares=divided,
+            bottleneck="input-bound" if by_cpu and name in STRETCHED else bottleneck,
+            shares=divided,
         ))  # fmt: skip
     return found

@@ -111,7 +111,7 @@ def _over_time(report: Report) -> Iterator[Block]:
         yield Paragraph((f"{_stretch_name(found)} in all {len(found)} windows.",))
     elif len(stretches) > 1:
         rows = [_stretch(windows) for windows in stretches[:MOST_STRETCHES]]
-        yield Table(("From", "To", "Bottleneck", "Windows", "Largest share"), rows, right=(0, 1, 3))
+        yield Table(("From", "To", "Bottleneck", "Windows", "Its share"), rows, right=(0, 1, 3))
         left = len(stretches) - MOST_STRETCHES
         if left > 0:
             yield Paragraph((f"{figures.count(left, 'more stretch', 'more stretches')}.",))

@@ -7,8 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from made_runs import MS, T0, Run
-from test_rules import in_process, loop, python_gap, small_ops, waiting, with_workers
+from made_runs import MS, T0, Run, op
+from test_rules import (
+    in_process,
+    loop,
+    python_gap,
+    small_ops,
+    split_loop,
+    waiting,
+    with_workers,
+)
 
 from accelprof.profiler.diagnosis import diagnose, view
 from accelprof.profiler.diagnosis.model import Clear, Undecidable
@@ -263,3 +271,28 @@ def test_what_outlying_steps_coincide_with(phases: dict[str, Any], what: str | N
     run = loop(duration=lambda i: 400.0 if i in (20, 40) else 50.0, **phases).process()
     said = [e.value for e in finding(run, "step-outliers").evidence if e.metric == "coincides_with"]
     assert said == ([what] if what else [])
+
+
+TORCH = f"{SITE}/torch"
+NEXT = f"main (/job/train.py:54);__next__ ({TORCH}/utils/data/dataloader.py:725)"
+CALLS = {
+    NEXT: 40, "main (/job/train.py:54)": 7,
+    f"main (/job/train.py:58);backward ({TORCH}/autograd/__init__.py:395)": 50,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("frames", "named", "not_named"), [
+    ({}, "no line of the loop stands out", "/job/train.py"),
+    ({"main (/job/train.py:57);metric (/job/train.py:4)": 60}, "/job/train.py:4 metric", ":54"),
+    ({f"main (/job/train.py:56);Net.forward (/job/net.py:9);f ({TORCH}/nn/functional.py:1)": 60},
+     "/job/net.py:9 Net.forward", ":58"),
+])  # fmt: skip
+def test_python_names_lines_that_are_neither_the_wait_nor_a_call_of_the_model(
+    frames: dict[str, int], named: str, not_named: str
+) -> None:
+    run = split_loop(op("aten::mm", 3, flops=1e9, bytes=1e6), gap_ms=44, gap=40.0, forward=3.0,
+                     backward=2.0, optimizer=1.0)  # fmt: skip
+    run.process().stacks(CALLS | frames)
+    [found] = [f for f in diagnose(run, now_ns=T0).findings if f.id == "python"]
+    assert named in found.advice[0]
+    assert not_named not in found.advice[0] + "".join(fact.text for fact in found.evidence)

@@ -20,6 +20,7 @@ def test_short_lived_workers_are_counted_though_no_sample_saw_them() -> None:
     assert "70 % of the job's CPU" in found.verdict.headline
     [decode] = [f for f in found.findings if f.id == "decode-cpu"]
     assert found.verdict.speedup_limit == decode.speedup_limit == pytest.approx(3.38, rel=0.02)
+    assert {w.bottleneck for w in found.phases_over_time} == {"input-bound"}
     seen = view.load(run, T0)
     assert seen.job_cores == pytest.approx(1.62, rel=0.02)
     assert without_making(seen, 0.95) == pytest.approx(2 / 0.48, rel=0.02)

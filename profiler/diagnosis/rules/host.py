@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...report import Evidence
 from ..model import Clear, Judgement, RunView, Undecidable, evidence, speedup_limit
 from ..text import many, percent
 from .common import WORTH, finding, hot_places
@@ -9,6 +10,7 @@ from .common import WORTH, finding, hot_places
 MANY_CALLS = 100  # operators a step; fewer are not what makes a step slow
 SMALL_US = 50.0  # mean time of an operator with its wrappers that is mostly dispatch
 GC_WORTH = 0.05
+SEEN = 0.3  # of the time without operators, which the stacks of the user's own code explain
 
 
 def small_kernels(view: RunView) -> Judgement:
@@ -52,12 +54,44 @@ def python(view: RunView) -> Judgement:
     if view.split is not None and view.split.python < view.split.latency:
         return Clear()
     facts = [evidence(f"{percent(host)} of the time runs no operator", "host_share", host)]
-    facts += hot_places(view, "user") or hot_places(view, "model")
+    places = _places(view)
+    facts += places
     return finding(
         "python", host, "Python code between the operators takes the time", facts,
-        ["take the work in the named lines out of the step, or vectorise it"
-         if len(facts) > 1 else "run with --stacks auto to see which lines it is"],
+        [_python_advice(view, [str(fact.value) for fact in places])],
     )  # fmt: skip
+
+
+def _places(view: RunView) -> list[Evidence]:
+    """Where the Python is.
+
+    A `for batch in loader` line is the wait for data, and the loop's lines that call the model or
+    backward are not its Python. A few samples do not tell where a lot of Python is.
+    """
+    waits = {place for place, _ in view.stacks.hot.get("loader", [])}
+    if view.stacks.shares.get("user", 0.0) >= SEEN * view.shares["host"]:
+        found = [f for f in hot_places(view, "user") if f.value not in waits]
+        if found:
+            return found
+    loops = {_function(place) for place in waits}
+    return [f for f in hot_places(view, "model") if _function(str(f.value)) not in loops]
+
+
+def _function(place: str) -> str:
+    """ "file function" of "file:line function"."""
+    at, _, function = place.rpartition(" ")
+    return f"{at.rpartition(':')[0]} {function}"
+
+
+def _python_advice(view: RunView, places: list[str]) -> str:
+    if places:
+        return f"take the work in {' and '.join(places)} out of the step, or vectorise it"
+    if view.stacks.samples:
+        return (
+            "no line of the loop stands out in the stacks: torch.compile(model) or a larger "
+            "batch take Python out of the step"
+        )
+    return "run with --stacks auto to see which lines it is"
 
 
 def garbage(view: RunView) -> Judgement:
