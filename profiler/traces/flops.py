@@ -8,104 +8,11 @@ when nothing below it in the call tree counted, so linear and addmm are never bo
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
+from .calls import Call, Dims, Work, broadcast, input_bytes
 from .operators import ELEMENT, FUSED, MOVES, REDUCE, ROWS, VIEWS
-
-Dims = Sequence[Any]
-
-DTYPES: dict[str, tuple[str, int]] = {
-    "float": ("fp32", 4), "double": ("fp64", 8), "c10::BFloat16": ("bf16", 2),
-    "c10::Half": ("fp16", 2), "at::Half": ("fp16", 2), "c10::Float8_e4m3fn": ("fp8", 1),
-    "c10::Float8_e5m2": ("fp8", 1), "signed char": ("int8", 1), "unsigned char": ("uint8", 1),
-    "char": ("int8", 1), "bool": ("bool", 1), "short": ("int16", 2), "int": ("int32", 4),
-    "long": ("int64", 8), "long int": ("int64", 8), "long long": ("int64", 8),
-    "c10::complex<float>": ("complex64", 8), "c10::complex<double>": ("complex128", 16),
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """`kind` names the ceiling: gemm, or the key of a measured rate for element-wise functions."""
-
-    flops: float | None
-    bytes: float | None
-    kind: str = "gemm"
-    always: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    name: str  # without "aten::"
-    dims: Dims
-    types: Sequence[str]
-    concrete: Sequence[str]
-
-    def shape(self, index: int) -> tuple[int, ...] | None:
-        """The shape of a tensor argument; None when the argument is no tensor or is absent."""
-        if index >= len(self.dims) or index >= len(self.types):
-            return None
-        if self.types[index] not in DTYPES:
-            return None
-        dims = self.dims[index]
-        if not isinstance(dims, list | tuple) or any(not isinstance(d, int) for d in dims):
-            return None
-        return tuple(dims)
-
-    def size(self, index: int) -> int:
-        return DTYPES[self.types[index]][1]
-
-    def tensors(self) -> list[tuple[tuple[int, ...], int]]:
-        """(shape, bytes of an element) of every tensor argument."""
-        found = []
-        for index in range(len(self.dims)):
-            shape = self.shape(index)
-            if shape is not None:
-                found.append((shape, self.size(index)))
-        return found
-
-    def ints(self, index: int) -> list[int] | None:
-        """A list of integers among the scalar arguments, such as a stride."""
-        value = self.literal(index)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return [value]
-        if isinstance(value, list) and all(isinstance(v, int) for v in value):
-            return value
-        return None
-
-    def literal(self, index: int) -> Any:
-        if index >= len(self.concrete) or not self.concrete[index]:
-            return None
-        try:
-            return ast.literal_eval(self.concrete[index])
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-
-
-def dtype_of(types: Sequence[str]) -> str | None:
-    """The precision of the first tensor argument, in accelprof's names."""
-    for name in types:
-        if name in DTYPES:
-            return DTYPES[name][0]
-    return None
-
-
-def broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    rank = max((len(s) for s in shapes), default=0)
-    out = [1] * rank
-    for shape in shapes:
-        for i, length in enumerate(reversed(shape), 1):
-            out[rank - i] = max(out[rank - i], length) if length and out[rank - i] else 0
-    return tuple(out)
-
-
-def _input_bytes(call: Call) -> int:
-    return sum(math.prod(shape) * size for shape, size in call.tensors())
-
 
 # --- matrix products -----------------------------------------------------------------------
 
@@ -121,7 +28,7 @@ def _matrix(call: Call, first: int) -> Work | None:
     k = a[-1]
     n = b[-1] if len(b) > 1 else 1
     out = batch * m * n
-    return Work(2.0 * out * k, _input_bytes(call) + out * size, "gemm", True)
+    return Work(2.0 * out * k, input_bytes(call) + out * size, "gemm", True)
 
 
 def _linear(call: Call) -> Work | None:
@@ -129,7 +36,7 @@ def _linear(call: Call) -> Work | None:
     if not x or not w or len(w) != 2:
         return None
     out = math.prod(x[:-1]) * w[0]
-    return Work(2.0 * out * w[1], _input_bytes(call) + out * call.size(0))
+    return Work(2.0 * out * w[1], input_bytes(call) + out * call.size(0))
 
 
 def _wrapped_matmul(call: Call) -> Work | None:
@@ -175,12 +82,12 @@ def _convolution(call: Call) -> Work | None:
     if transposed_at is not None and call.literal(transposed_at) is True:
         flops = 2.0 * math.prod(x) * math.prod(w[1:])
         out = math.prod(x) // x[-space - 1] * w[1] * math.prod(stride)
-        return Work(flops, _input_bytes(call) + out * size, "gemm", always)
+        return Work(flops, input_bytes(call) + out * size, "gemm", always)
     out = w[0] * (math.prod(x[: -space - 1]))
     for i in range(space):
         reach = dilation[i] * (w[2 + i] - 1) + 1
         out *= max(0, (x[len(x) - space + i] + 2 * padding[i] - reach) // max(1, stride[i]) + 1)
-    return Work(2.0 * out * math.prod(w[1:]), _input_bytes(call) + out * size, "gemm", always)
+    return Work(2.0 * out * math.prod(w[1:]), input_bytes(call) + out * size, "gemm", always)
 
 
 def _convolution_backward(call: Call) -> Work | None:
@@ -193,7 +100,7 @@ def _convolution_backward(call: Call) -> Work | None:
     mask = mask if isinstance(mask, list) and len(mask) == 3 else [True, True, True]
     written = (math.prod(x) if mask[0] else 0) + (math.prod(w) if mask[1] else 0)
     parts = int(mask[0]) + int(mask[1])
-    return Work(one * parts, _input_bytes(call) + written * call.size(0), "gemm", True)
+    return Work(one * parts, input_bytes(call) + written * call.size(0), "gemm", True)
 
 
 # --- attention, recurrent layers -----------------------------------------------------------
@@ -207,7 +114,7 @@ def _attention(call: Call, at: int, factor: float) -> Work | None:
     keys = k[-2] if q[-3] == k[-3] else k[-3]
     one = 2.0 * math.prod(q) * keys
     written = math.prod(q) + (2 * math.prod(k) if at else 0)
-    return Work(one * factor, _input_bytes(call) + written * call.size(at))
+    return Work(one * factor, input_bytes(call) + written * call.size(at))
 
 
 def _rnn_layer(call: Call, factor: float) -> Work | None:
@@ -217,7 +124,7 @@ def _rnn_layer(call: Call, factor: float) -> Work | None:
     steps = x[0] * x[1]
     flops = 2.0 * steps * (math.prod(w_input) + math.prod(w_hidden))
     out = steps * w_hidden[-1]
-    return Work(flops * factor, _input_bytes(call) + out * call.size(0), "gemm", True)
+    return Work(flops * factor, input_bytes(call) + out * call.size(0), "gemm", True)
 
 
 # --- one pass over the elements ------------------------------------------------------------
@@ -231,7 +138,7 @@ def _elementwise(call: Call, base: str, in_place: bool) -> Work | None:
     shape = broadcast([s for s, _ in tensors])
     count = math.prod(shape)
     written = tensors[0][1] * (math.prod(tensors[0][0]) if in_place else count)
-    read = _input_bytes(call)
+    read = input_bytes(call)
     if kind == "rand" and in_place:
         read -= written  # overwritten, not read
     return Work(flops * count, read + written, kind)
@@ -250,7 +157,7 @@ def _reduction(call: Call, base: str) -> Work | None:
     else:
         kept = 1
     return Work(
-        float(REDUCE[base]) * math.prod(shape), _input_bytes(call) + kept * call.size(0), "add"
+        float(REDUCE[base]) * math.prod(shape), input_bytes(call) + kept * call.size(0), "add"
     )
 
 
@@ -260,7 +167,11 @@ def _rows(call: Call) -> Work | None:
     if shape is None:
         return None
     count = math.prod(shape)
-    return Work(flops * count, _input_bytes(call) + written * count * call.size(0), kind)
+    return Work(flops * count, input_bytes(call) + written * count * call.size(0), kind)
+
+
+# Of a list of tensors the shapes are told, not the precision
+LISTED_BYTES = 4
 
 
 def _move(call: Call) -> Work:
@@ -277,6 +188,8 @@ def _move(call: Call) -> Work:
         rows = call.ints(2)
         if rows and tensors[0][0]:
             return Work(0.0, float(sizes[0] + sizes[1] + rows[0] * tensors[0][0][-1] * 4), "move")
+    if name in ("cat", "stack") and (counts := call.listed(0)):
+        return Work(0.0, 2.0 * sum(counts) * LISTED_BYTES, "move")
     if name in ("gather", "tril", "triu", "flip", "roll") and sizes:
         return Work(0.0, float(sum(sizes) + sizes[-1]), "move")
     return Work(0.0, None, "move")
@@ -290,7 +203,7 @@ def _pool(call: Call) -> Work | None:
     largest = max(math.prod(s) for s, _ in tensors)
     window = call.ints(1) or [2, 2]
     flops = largest * (math.prod(window) if "adaptive" not in call.name else 1)
-    return Work(float(flops), _input_bytes(call) * 1.25, "add")
+    return Work(float(flops), input_bytes(call) * 1.25, "add")
 
 
 # --- optimizers over lists of tensors --------------------------------------------------------
@@ -310,7 +223,7 @@ def _old_convolution_backward(call: Call, grad_at: int, parts: int) -> Work | No
     if not grad or not weight:
         return None
     flops = 2.0 * math.prod(grad) * math.prod(weight[1:]) * parts
-    return Work(flops, _input_bytes(call) * 2.0, "gemm", True)
+    return Work(flops, input_bytes(call) * 2.0, "gemm", True)
 
 
 def _triton(call: Call) -> Work | None:
@@ -323,7 +236,7 @@ def _triton(call: Call) -> Work | None:
         return None
     elements = max(math.prod(shape) for shape, _ in tensors)
     operators = max(1, len(call.name.split("_fused_")[-1].split("_")) - 1)
-    return Work(float(elements * operators), float(_input_bytes(call)), "add")
+    return Work(float(elements * operators), float(input_bytes(call)), "add")
 
 
 _FORMULAS: dict[str, Callable[[Call], Work | None]] = {

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...hooks import wire
+from .calls import Work, dtype_of
 from .chrome import Args, BadTrace, Event, Trace, read_trace
-from .flops import Work, dtype_of, work
+from .flops import work
 from .saved import rows as activation_rows
 
 LOADER_ROW = "(data loader)"

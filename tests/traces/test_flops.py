@@ -193,3 +193,13 @@ def test_a_capture_name_never_leaves_the_spool(tmp_path: Path) -> None:
 
     (problem,) = kineto.import_captures(spool, Nothing())
     assert "secret.json" in problem and "No such file" in problem
+
+
+def test_bytes_of_a_list_of_tensors() -> None:
+    """cat of three [2, 16] of 4 bytes reads and writes each element once; `[]` is one number."""
+    dims, types = [[[2, 16], [2, 16], [2, 16]], []], ["TensorList", "Scalar"]
+    found = flops.work("aten::cat", dims, types, ["", "1"], None)
+    assert found is not None and (found.flops, found.bytes) == (0.0, 2 * 96 * 4)
+    for told in ([], [[2, "16"]], [2, 16], None):
+        unknown = flops.work("aten::cat", [told], ["TensorList"], [], None)
+        assert unknown is not None and unknown.bytes is None
