@@ -151,20 +151,26 @@ def _headline(best: Best, ceiling: Ceiling, search: Search, sigma: float) -> str
             f"but {_trials_of(leader, base)} not separate it from the job as it is; {cure}."
         )
     if ceiling.gain is not None and ceiling.gain < WORTH:
-        low, high = gain_interval(search.ceiling, base, sigma)
-        if high > TOO_WIDE:
-            return (
-                "Nothing can be said yet: trials differ too much. With batches out of memory the "
-                f"job may be {low:.2f} to {high:.2f} times as fast; {cure}."
-            )
-        return (
-            "Nothing to change: with batches out of memory the job is no faster, so its input "
-            "does not hold it up."
-        )
+        return _not_the_input(gain_interval(search.ceiling, base, sigma), cure)
     if not any(arm.usable for arm in search.arms):
         return f"Nothing can be said yet: only the job as it is was measured{most}."
+    if search.short:
+        return f"Nothing faster was found in the time{most}; {cure}."
     tried = " that was tried" if search.asked.tries else ""
     return f"Nothing to change: no setting{tried} is faster than the job as it is{most}."
+
+
+def _not_the_input(gain: tuple[float, float], cure: str) -> str:
+    """Of a ceiling that is no higher than the job, whose gain has this interval."""
+    if gain[1] > TOO_WIDE:
+        return (
+            "Nothing can be said yet: trials differ too much. With batches out of memory the job "
+            f"may be {gain[0]:.2f} to {gain[1]:.2f} times as fast; {cure}."
+        )
+    return (
+        "Nothing to change: with batches out of memory the job is no faster, so its input does "
+        "not hold it up."
+    )
 
 
 def _trials_of(one: Arm, other: Arm) -> str:
