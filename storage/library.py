@@ -25,7 +25,7 @@ _SUFFIX_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class RunNotFound(Exception):
-    """No such run. The message names the nearest one."""
+    """No such run. The message names one that is near, else how to list them."""
 
 
 def home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -126,6 +126,6 @@ def _not_found(text: str, runs: list[Path], folder: Path) -> str:
 
     words = {run.name: run.name for run in reversed(runs)}
     words |= {name: run.name for run in reversed(runs) if (name := name_of(run.name))}
-    near = get_close_matches(text, list(words), n=1, cutoff=0.0)
-    nearest = words[near[0]] if near else runs[0].name
-    return f"no run {text!r}; the nearest is {nearest}"
+    near = get_close_matches(text, list(words), n=1)
+    hint = f"the nearest is {words[near[0]]}" if near else "`accelprof runs` lists them"
+    return f"no run {text!r}; {hint}"

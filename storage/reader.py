@@ -208,7 +208,7 @@ class _Direct:
             columns, result = select(self._connection, sql, list(params))
             return columns, result.fetchall()
         except LiveError as error:
-            raise QueryError(str(error)) from None
+            raise _query_error(error) from None
         except duckdb.Error as error:
             raise _query_or_file_error(error) from None
         finally:
@@ -231,7 +231,7 @@ class _Live:
         try:
             return self._client.select(sql, params)
         except LiveError as error:
-            raise QueryError(str(error)) from None
+            raise _query_error(error) from None
 
     def close(self) -> None:
         self._client.close()
@@ -246,4 +246,12 @@ def _query_or_file_error(error: duckdb.Error) -> Exception:
         return BadRunFile(str(error).splitlines()[0])
     if "orrupt" in str(error):
         return BadRunFile(str(error).splitlines()[0])
-    return QueryError(str(error))
+    return _query_error(error)
+
+
+def _query_error(error: Exception) -> QueryError:
+    """DuckDB's message without the query's line, which the user has before them."""
+    text = str(error).split("\nLINE ")[0].strip()
+    if 'at or near "window"' in text:
+        text += ': quote the name of the table, "window", which is a word of SQL, too'
+    return QueryError(text)

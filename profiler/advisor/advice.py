@@ -7,78 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ..accelerators.catalogue import Accelerator, catalogue, find
 from ..accelerators.prices import Prices, cheapest, prices
 from ..errors import UserError
 from . import language, memory, porting
 from .basis import Basis
+from .candidates import SAME, Advice, Candidate, Time, allowed, cost, level, most_gain, per_sample
+from .headline import STAYS, WAITS, headline, waiting
 from .projection import Projected, project
 
 SMALL_GAIN = 0.10  # a step time saved of less than this is no reason to move
 IDLE_POWER = 0.35  # of the TDP that a waiting accelerator draws
-SAME = 1.05  # times within this are the same for a decision
-WORTH_LESS = 0.9  # a price under this share of today's is worth a word
-# What no accelerator shortens, as far as it was seen; `other` may be anything, so it is not here
-STAYS = ("input", "host", "checkpoint", "logging", "evaluation")
-
-
-class Time(msgspec.Struct, frozen=True):
-    """A step time in ms."""
-
-    low: float
-    mid: float
-    high: float
-
-
-class Candidate(msgspec.Struct):
-    """One accelerator; unknown is null. Prices are list prices of whole devices."""
-
-    id: str
-    count: int
-    step_ms: Time | None
-    samples_per_s: float | None
-    bottleneck: str | None
-    fits: bool | None
-    memory_needed_bytes: int | None
-    largest_batch: int | None
-    usd_per_hour: float | None
-    usd_per_epoch: float | None
-    run_s: float | None
-    usd_run: float | None
-    energy_kwh: float | None
-    rank_time: int | None = None
-    rank_cost: int | None = None
-    porting: list[str] = []
-    porting_weight: str | None = None  # none | small | medium | large; null: nothing is known
-    name: str = ""
-    current: bool = False
-    epoch_s: float | None = None
-    speedup: float | None = None  # over the recorded run
-    precision: str | None = None  # that the matrix work runs in there
-    price_source: str | None = None
-    energy_usd: float | None = None  # of the devices; where the price of a kWh is known
-    co2_kg: float | None = None
-    within_budget: bool | None = None
-    within_deadline: bool | None = None
-    notes: list[str] = []
-    serving: language.Serving | None = None  # of a language model that generates
-    tokens_per_s: float | None = None  # of one that trains
-    mfu: float | None = None  # model FLOPs utilisation, 0..1
-
-
-class Advice(msgspec.Struct):
-    """The answer; schema accelprof.advise/1."""
-
-    headline: str
-    basis: dict[str, Any]
-    accelerators: list[Candidate]
-    verdict: str | None  # upgrade-would-not-help | null
-    speedup_limit: float | None  # of an infinitely fast accelerator
-    notes: list[str] = []
-    memory: dict[str, Any] | None = None  # a device's, part by part, at the run's batch
-    schema: str = "accelprof.advise/1"
 
 
 @dataclass(frozen=True)
@@ -119,7 +58,7 @@ def advise(basis: Basis, asked: Question) -> Advice:
     limit = speedup_limit(basis)
     helps_not = _helps_not(basis, rows, limit)
     return Advice(
-        headline=_headline(basis, rows, limit, helps_not), basis=_facts(basis, case.steps),
+        headline=headline(basis, rows, limit, helps_not), basis=_facts(basis, case.steps),
         accelerators=rows, verdict="upgrade-would-not-help" if helps_not else None,
         speedup_limit=limit, notes=_notes(basis),
         memory=memory.parts(need, basis, asked.count or basis.count) if need else None,
@@ -230,34 +169,14 @@ def _limits(row: Candidate, asked: Question) -> None:
         row.within_deadline = row.run_s <= asked.deadline_s
 
 
-def _allowed(row: Candidate) -> bool:
-    """Whether a row may be recommended: projected, fits as far as known, inside the limits."""
-    return (
-        row.step_ms is not None
-        and row.fits is not False
-        and row.within_budget is not False
-        and row.within_deadline is not False
-    )
-
-
 def _rank(rows: list[Candidate]) -> None:
     """By time a sample, and by cost; what does not fit or has no price has no rank there."""
-    allowed = [r for r in rows if _allowed(r)]
-    for place, row in enumerate(sorted(allowed, key=_per_sample), 1):
+    fit = [r for r in rows if allowed(r)]
+    for place, row in enumerate(sorted(fit, key=per_sample), 1):
         row.rank_time = place
-    priced = [r for r in allowed if r.usd_per_hour is not None]
-    for place, row in enumerate(sorted(priced, key=_cost), 1):
+    priced = [r for r in fit if r.usd_per_hour is not None]
+    for place, row in enumerate(sorted(priced, key=cost), 1):
         row.rank_cost = place
-
-
-def _per_sample(row: Candidate) -> float:
-    """Time of the same work, in ms."""
-    return row.step_ms.mid / row.count if row.step_ms else float("inf")
-
-
-def _cost(row: Candidate) -> float:
-    """Cost of the same work, in USD-hours of a step."""
-    return (row.usd_per_hour or 0.0) * _per_sample(row)
 
 
 def speedup_limit(basis: Basis) -> float | None:
@@ -272,90 +191,12 @@ def speedup_limit(basis: Basis) -> float | None:
 
 def _helps_not(basis: Basis, rows: list[Candidate], limit: float | None) -> bool:
     """Whether no accelerator is worth a move: the host or the input sets the pace."""
-    waiting = sum(basis.shares.get(n, 0.0) for n in STAYS)
-    if basis.on_cpu and basis.operators:
-        waiting -= basis.shares.get("host", 0.0)  # dispatch of a CPU's operators goes with them
-    if limit is None or waiting < 0.4:
+    gain = most_gain(rows)
+    if level(rows) and gain is not None and gain < 1.0 - 1.0 / SAME:
+        return True
+    if limit is None or waiting(basis) < WAITS:
         return False
-    gains = [1.0 - 1.0 / r.speedup for r in rows if r.speedup and not r.current and _allowed(r)]
-    return waiting >= 0.5 or not gains or max(gains) < SMALL_GAIN
-
-
-def _headline(basis: Basis, rows: list[Candidate], limit: float | None, helps_not: bool) -> str:
-    if helps_not:
-        return _no_help(basis, limit) + _cheaper(rows)
-    if not basis.operators:
-        return (
-            "Nothing can be projected: this run has no captured operators "
-            "(record it with --capture auto, or import a trace)."
-        )
-    if not basis.step_s:
-        return "Nothing can be projected: this run has no steady steps."
-    ranked = [r for r in rows if r.rank_time is not None]
-    if not ranked:
-        return _none_left(rows)
-    return _best(basis, ranked)
-
-
-def _no_help(basis: Basis, limit: float | None) -> str:
-    names = {"input": "waits for input", "host": "is Python and launches on the host"}
-    part = max(STAYS, key=lambda n: basis.shares.get(n, 0.0))
-    share = basis.shares.get(part, 0.0)
-    what = names.get(part, f"goes to {part}")
-    saves = 1.0 - 1.0 / limit if limit else 0.0
-    first = f" ({basis.input_cause})" if basis.input_cause and part == "input" else ""
-    most = f"at most {saves:.0%} of the time" if saves >= 0.005 else "no time at all"
-    return (
-        f"A faster accelerator would not help: {share:.0%} of each step {what}{first}; even an "
-        f"infinitely fast one saves {most}, and costs more an hour."
-    )
-
-
-def _cheaper(rows: list[Candidate]) -> str:
-    """Names what does the same work in the same time for less, when there is such a one."""
-    now = next((r for r in rows if r.current and r.usd_per_hour), None)
-    if now is None or now.step_ms is None:
-        return ""
-    same = [r for r in rows if r.rank_cost and _per_sample(r) <= SAME * _per_sample(now)]
-    best = min(same, key=_cost, default=now)
-    if best is now or _cost(best) > WORTH_LESS * _cost(now):
-        return ""
-    return f" {best.name} does the same for {_cost(best) / _cost(now):.0%} of the price."
-
-
-def _none_left(rows: list[Candidate]) -> str:
-    shown = [r for r in rows if r.step_ms]
-    if shown and all(r.fits is False for r in shown):
-        return "No accelerator asked for holds this run at its batch: use a smaller batch."
-    if any(r.within_deadline is False or r.within_budget is False for r in shown):
-        return "No accelerator asked for keeps the budget and the deadline."
-    return "No accelerator asked for can be projected: its figures or precision are missing."
-
-
-def _best(basis: Basis, ranked: list[Candidate]) -> str:
-    fastest = min(ranked, key=lambda r: r.rank_time or 0)
-    priced = [r for r in ranked if r.rank_cost is not None]
-    text = f"Fastest: {fastest.name}, {_times(fastest)}"
-    if priced:
-        cheapest_ = min(priced, key=lambda r: r.rank_cost or 0)
-        cost = f" at ${cheapest_.usd_run:.2f} a run" if cheapest_.usd_run is not None else ""
-        text += (
-            f", and the cheapest too{cost}" if cheapest_ is fastest
-            else f"; cheapest: {cheapest_.name}, {_times(cheapest_)}{cost}"
-        )  # fmt: skip
-    else:
-        text += "; no price is known, so the ranking is by time alone"
-    if fastest.current:
-        text += "; it is the one the run already has"
-    if basis.on_cpu:
-        text += " (from a capture on a CPU: expect it to be off by up to a factor of two)"
-    return text + "." + _cheaper(ranked)
-
-
-def _times(row: Candidate) -> str:
-    if row.step_ms is None:
-        return "unknown"
-    return f"{row.step_ms.mid:.3g} ms a step ({row.step_ms.low:.3g} to {row.step_ms.high:.3g})"
+    return waiting(basis) >= 0.5 or gain is None or gain < SMALL_GAIN
 
 
 def _notes(basis: Basis) -> list[str]:

@@ -17,6 +17,7 @@ from ..diagnosis.model import OpRow, RunView
 from ..diagnosis.view import Reader
 from ..errors import UserError
 from ..report import Report
+from ..reports.content import changes
 from ..traces.kineto import COPY_PHASE, GAP_ROW, LOADER_ROW
 from ..traces.saved import EVENT, Activations
 from .decoder import Shape, shape
@@ -53,6 +54,7 @@ class Basis:
     device_peak_bytes: int | None
     input_cause: str | None
     speedup_limit: float | None
+    first_advice: str | None = None  # what the report says to change first
     custom_operators: list[str] = field(default_factory=list)
     state_bytes: int | None = None  # that the optimizer keeps, as measured
     gradient_bytes: int | None = None  # of all that is trained
@@ -144,7 +146,7 @@ def build(
         optimizer=str(optimizers[0].get("name")) if optimizers else None,
         device_peak_bytes=report.memory.device_peak_bytes,
         input_cause=report.verdict.cause if report.verdict.bottleneck == "input-bound" else None,
-        speedup_limit=report.verdict.speedup_limit,
+        speedup_limit=report.verdict.speedup_limit, first_advice=_first_advice(report),
         custom_operators=_custom(rows),
         state_bytes=_sum(optimizers, "state_bytes"), gradient_bytes=_sum(optimizers, "bytes"),
         foreach=any(o.get("foreach") is not False and not o.get("fused") for o in optimizers),
@@ -205,6 +207,11 @@ def _catalogue(device: Any) -> Accelerator | None:
         return find(device.catalogue)
     except UserError:
         return None
+
+
+def _first_advice(report: Report) -> str | None:
+    told = changes(report)
+    return told[0].text.partition("; ")[0].rstrip(".") if told else None
 
 
 def _host_s(view: RunView, operators: list[Operator], report: Report) -> float | None:

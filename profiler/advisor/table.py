@@ -6,7 +6,7 @@ from typing import Any
 
 from ..reports.columns import columns
 from ..reports.figures import size
-from .advice import Advice, Candidate
+from .candidates import Advice, Candidate
 
 SHOWN = 14
 HEADS = ("accelerator", "n", "step ms", "range", "samples/s", "there", "fits", "batch", "run",
@@ -27,8 +27,8 @@ def render(advice: Advice, *, every: bool = False) -> str:
     lines.append("")
     if hidden:
         lines.append(f"{hidden} more with --all or --json.")
-    lines.append("* the run's own device, as measured. Prices: cheapest on-demand list price a "
-                 "device; - is unknown.")  # fmt: skip
+    own = "* the run's own device, as measured. " if any(r.current for r in shown) else ""
+    lines.append(f"{own}Prices: cheapest on-demand list price a device; - is unknown.")
     if advice.memory:
         lines += _memory(advice.memory)
     lines += [f"Note: {note}" for note in advice.notes]

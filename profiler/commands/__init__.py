@@ -124,7 +124,9 @@ def _group() -> Any:
             return [name for name, _ in COMMANDS]
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return _load(cmd_name) if cmd_name in self.list_commands(ctx) else None
+            if cmd_name in self.list_commands(ctx):
+                return _load(cmd_name)
+            _refuse(cmd_name)
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             with formatter.section("Commands"):
@@ -141,6 +143,17 @@ def _group() -> Any:
         """What bounds a PyTorch job - input, memory, compute, ... -, why, and what to change."""
 
     return typer.main.get_command(root)
+
+
+def _refuse(name: str) -> NoReturn:
+    """The one line for a command that does not exist, with the one that was meant."""
+    from difflib import get_close_matches
+
+    from ..errors import UserError
+
+    near = get_close_matches(name, [command for command, _ in COMMANDS], n=1)
+    hint = f": did you mean {near[0]}?" if near else ""
+    raise UserError(f"No such command {name!r}{hint} (see accelprof --help)")
 
 
 def _load(name: str) -> Any:

@@ -93,7 +93,11 @@ def check(  # noqa: PLR0917 - typer reads the options from the signature
     if not limits.asked and baseline is None:
         raise UserError("no limit given, so nothing to check (see accelprof check --help)")
     other = opened_side(baseline) if baseline is not None else None
-    found = gate.judge(limits, opened_side(run), other)
+    side = opened_side(run)
+    if side.report.run.state == "running":
+        print(f"accelprof: {side.id} still runs: judged by what is recorded so far",
+              file=sys.stderr)  # fmt: skip
+    found = gate.judge(limits, side, other)
     if junit is not None:
         write(junit, gate_outputs.junit(found))
     if github:  # read by the runner from either stream; with --json stdout is JSON alone

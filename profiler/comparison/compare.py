@@ -22,7 +22,8 @@ def compare(sides: Sequence[Side], *, table: bool = False) -> Comparison:
     return Comparison(
         runs=[side.id for side in sides], names=names, changed=changed, metrics=found,
         verdicts=[_verdict(side.report) for side in sides], findings=_findings(sides),
-        headline=headline(sides, names, found, changed), notes=_notes(sides),
+        headline=_going(sides, names) + headline(sides, names, found, changed),
+        notes=_notes(sides),
         table=eight(sides) if table else None,
     )  # fmt: skip
 
@@ -46,6 +47,16 @@ def _findings(sides: Sequence[Side]) -> list[Change]:
     return [Change(name, [name in ids for ids in having]) for name in every]
 
 
+def _going(sides: Sequence[Side], names: Sequence[str]) -> str:
+    """Which runs go on, said before all else."""
+    states = {n: s.report.run.state for n, s in zip(names, sides, strict=True)}
+    going = [name for name, state in states.items() if state == "running"]
+    if not going:
+        return ""
+    verb = "still runs, so its" if len(going) == 1 else "still run, so their"
+    return f"{', '.join(going)} {verb} figures are so far. "
+
+
 # -- in one sentence ---------------------------------------------------------------------------
 
 
@@ -53,6 +64,8 @@ def headline(
     sides: Sequence[Side], names: Sequence[str], found: Sequence[Metric], changed: Changed
 ) -> str:
     """What the change did, whether that is noise, and what was changed."""
+    if len({side.id for side in sides}) == 1:
+        return f"{sides[0].id} is compared with itself: nothing can differ."
     rate = _rate(found)
     if rate is None:
         without = [n for n, s in zip(names, sides, strict=True) if not s.report.time.steps]
@@ -138,7 +151,7 @@ def _fastest(names: Sequence[str], rate: Metric) -> str:
 def _notes(sides: Sequence[Side]) -> list[str]:
     """What weakens the comparison."""
     found = ["intervals know the scatter within each run, not that between repeated runs"]
-    for side in sides:
+    for side in {side.id: side for side in sides}.values():
         run, time = side.report.run, side.report.time
         if run.state != "finished":
             found.append(f"{side.id} is {run.state}, not finished")

@@ -50,7 +50,7 @@ def shares(found: Comparison) -> list[tuple[str, dict[str, float]]]:
     """The shares of each run, by the name that heads its column."""
     parts = [m for m in found.metrics if m.name.startswith("share_")]
     return [
-        (name, {m.name.removeprefix("share_"): m.values[at] or 0.0 for m in parts})
+        (name, {m.name.removeprefix("share_"): v for m in parts if (v := m.values[at]) is not None})
         for at, name in enumerate(_names(found))
     ]
 

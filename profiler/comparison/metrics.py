@@ -12,6 +12,7 @@ from . import chance
 from .model import Against, Metric
 from .sides import Block, Side, price_per_hour
 
+WORK = ("compute", "memory", "host")  # a step's own work, which only a capture tells apart
 SHOWN_SHARE = 0.005  # shares below this in every run are left out
 
 
@@ -69,7 +70,12 @@ def usd(report: Report) -> float | None:
 
 
 def _share_value(name: str) -> Callable[[Report], float | None]:
-    return lambda report: report.time.shares.get(name)
+    def value(report: Report) -> float | None:
+        share = report.time.shares.get(name)
+        undivided = name in WORK and report.quality.memory_or_compute is None
+        return None if not share and (undivided or name in report.time.not_observed) else share
+
+    return value
 
 
 COMPARED: tuple[Compared, ...] = (

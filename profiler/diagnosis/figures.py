@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+from ...hooks import wire
 from ..report import (
     Device,
     Gap,
@@ -219,8 +220,11 @@ def quality(
         and view.device.memory_busy_share is not None
     ):
         source = "memory-controller utilisation (proxy)"
+    hooks = _hooks(view, processes, lost)
+    if hooks == "partial" and (why := _why_partial(view, processes)):
+        gaps = [("hooks", why), *gaps]
     return Quality(
-        hooks=_hooks(view, processes, lost), events_lost=lost,
+        hooks=hooks, events_lost=lost,
         overhead_fraction=_overhead(view, processes),
         gaps=[Gap(metric=m, reason=r) for m, r in gaps], notes=notes, memory_or_compute=source,
         operators_covered=view.split.covered if view.split else None,
@@ -238,6 +242,19 @@ def _hooks(view: RunView, processes: Sequence[dict[str, Any]], lost: int) -> Any
         return "none"
     off = any(f.get("k") == "hook_off" for p in loaded for f in p["facts"])
     return "partial" if off or lost or not view.steps else "full"
+
+
+def _why_partial(view: RunView, processes: Sequence[dict[str, Any]]) -> str:
+    """What a user can do about hooks that saw only a part; lost events are told as such."""
+    for process in processes:
+        for fact in process["facts"]:
+            if fact.get("k") == "hook_off":
+                return f"the hook {fact.get('hook')} switched itself off: {fact.get('error')}"
+    if view.steps:
+        return ""
+    if not any(f.get("k") == wire.FACT_TORCH for p in processes for f in p["facts"]):
+        return "no torch was imported"
+    return "torch was imported, but no step was seen"
 
 
 def _overhead(view: RunView, processes: Sequence[dict[str, Any]]) -> float | None:

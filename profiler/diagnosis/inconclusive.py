@@ -42,6 +42,8 @@ def too_short(view: RunView) -> str:
         )
     if not view.steps:
         reason = next((n for n in view.notes if n), None)
+        if view.live and not reason:
+            return "No step yet."
         return "No steps were seen" + (f": {reason}." if reason else
                ": no PyTorch training or inference loop ran with the hooks.")  # fmt: skip
     return (

@@ -296,6 +296,7 @@ class RunView:
     events: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     now_ns: int = 0
+    live: bool = False  # still being recorded
     division: Any = None  # shares.Division, for windows and the jackknife
     synchronisations: dict[str, float] = field(default_factory=dict)  # operator: calls a step
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls

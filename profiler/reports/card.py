@@ -1,11 +1,13 @@
 """The verdict card: what a run prints at its end. Made to be pasted into a ticket.
 
-At most `width` columns, about 16 lines, and readable without colour: the bar's fills differ.
+At most `width` columns, up to MOST_LINES lines, and readable without colour: the bar's fills
+differ. What does not fit is left out whole, the least first: words are not cut off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..report import Report
@@ -15,7 +17,9 @@ from .plain import clean, fit, wrap
 from .plain import width as cells_of
 
 MIN_WIDTH = 60
+MOST_LINES = 22
 _LABEL = 9  # cells of the left column
+_MOST_OF_ONE = 6  # lines of one item: only a giant text is longer
 _ASCII = str.maketrans(
     {"█": "I", "▓": "C", "▒": "M", "░": "H", "≈": "T", "×": "N", "#": "K", "=": "L", "~": "E",
      "·": "-", "─": "-", "…": "~", "µ": "u", "–": "-", "■": "*"}
@@ -27,21 +31,17 @@ def render_card(
 ) -> str:
     """The card as text that ends in a newline. `folder`: the run's, when not in the library."""
     width = max(MIN_WIDTH, width)
-    paint = Paint(colour)
-    lines = [_title(report, width, paint), _verdict(report, paint, width)]
-    lines += wrap(content.headline(report), width, 2)
+    width, paint = max(MIN_WIDTH, width), Paint(colour)
+    head = [_title(report, width, paint), _verdict(report, paint, width)]
+    head += wrap(content.headline(report), width, 6)
     if report.time.shares:
-        lines += ["", _bar(report.time.shares, width, paint)]
-        lines += _legend(report.time.shares, width, paint)
-    lines += ["", *_labelled("steps", [" · ".join(content.steps(report))], width, paint, 2)]
-    lines += _labelled("because", _because(report), width, paint, 3)
-    lines += _changes(report, width, paint)
-    lines += _labelled("cost", [content.cost_in_brief(report)], width, paint, 2)
-    lines += _labelled("gaps", _gaps(report), width, paint, 2)
+        head += ["", _bar(report.time.shares, width, paint)]
+        head += _legend(report.time.shares, width, paint)
     where = content.short_path(content.folder_of(report, folder))
-    lines += _path("run", where, width, paint)
-    lines += _path("more", content.report_command(report, folder), width, paint)
-    return "\n".join(lines) + "\n"
+    feet = [*_path("run", where, width, paint)]
+    feet += _path("more", content.report_command(report, folder), width, paint)
+    parts = _within(_parts(report), MOST_LINES - len(head) - 1 - len(feet), width - _LABEL)
+    return "\n".join([*head, "", *_labelled(parts, width - _LABEL, paint), *feet]) + "\n"
 
 
 def to_ascii(card: str) -> str:
@@ -101,41 +101,64 @@ def _gaps(report: Report) -> list[str]:
         found.append(figures.count(missing, "reading") + " missing, see the report")
     if unseen := content.not_observed(report):
         found.append(f"not observed: {unseen}")
-    return ["; ".join(found)] if found else []
+    return found
 
 
-def _changes(report: Report, width: int, paint: Paint) -> Iterator[str]:
-    """The first two changes in at most four lines; what one is worth is never cut off."""
-    found = content.changes(report)[:2]
-    left, room = 4, width - _LABEL - 3
-    for at, change in enumerate(found):
-        worth = f" ({change.worth})" if change.worth else ""
-        lines = wrap(change.text + worth, room)
-        most = max(1, left - (len(found) - at - 1) * 2) if at == 0 else left
-        if len(lines) > most:
-            rest = fit(" ".join(lines[most - 1 :]), room - len(worth))
-            lines = [*lines[: most - 1], rest + worth]
-        left -= len(lines)
-        for line_at, line in enumerate(lines):
-            label = "change" if at == line_at == 0 else ""
-            number = f"{at + 1}. " if line_at == 0 else "   "
-            yield paint.dim(label.ljust(_LABEL)) + number + line
+@dataclass(frozen=True)
+class _Part:
+    """An item beside a label. Those of the highest `rank` are left out first; 0 stays."""
+
+    label: str
+    text: str
+    rank: int
+    number: str = ""  # before an item of a numbered list
+    worth: str = ""  # its end, which stays when a giant text is cut
+
+    def lines(self, room: int, most: int | None = None) -> list[str]:
+        room -= len(self.number)
+        found = wrap(self.text + self.worth, room)
+        if most is not None and len(found) > most:
+            rest = fit(" ".join(found[most - 1 :]), room - len(self.worth))
+            found = [*found[: most - 1], rest + self.worth]
+        margin = " " * len(self.number)
+        return [(margin if at else self.number) + line for at, line in enumerate(found)]
 
 
-def _labelled(label: str, items: list[str], width: int, paint: Paint, most: int) -> Iterator[str]:
-    """Items beside a label in at most `most` lines; an item that does not fit whole waits for
-    the report, only the first is cut rather than left out."""
-    left = most
-    for at, item in enumerate(filter(None, items)):
-        lines = wrap(item, width - _LABEL)
-        if len(lines) > left:
-            if at:
-                continue
-            lines = wrap(item, width - _LABEL, left)
-        left -= len(lines)
-        for line in lines:
-            yield paint.dim(label.ljust(_LABEL)) + line
-            label = ""
+def _parts(report: Report) -> list[_Part]:
+    """What stands below the bar, in order."""
+    changes = content.changes(report)[:2]
+    found = [_Part("steps", " · ".join(content.steps(report)), 0)]
+    found += [_Part("because", text, 3 * at) for at, text in enumerate(_because(report))]
+    found += [
+        _Part("change", change.text, 2 * at, f"{at + 1}. ",
+              f" ({change.worth})" if change.worth else "")
+        for at, change in enumerate(changes)
+    ]  # fmt: skip
+    found.append(_Part("cost", content.cost_in_brief(report), 0))
+    found += [_Part("gaps", text, at + 1) for at, text in enumerate(_gaps(report))]
+    return [part for part in found if part.text]
+
+
+def _within(parts: list[_Part], most: int, room: int) -> list[_Part]:
+    """The parts that fit in `most` lines: the last of the highest ranks go first."""
+    while _height(parts, room) > most and (top := max(part.rank for part in parts)):
+        parts.remove([part for part in parts if part.rank == top][-1])
+    return parts
+
+
+def _height(parts: list[_Part], room: int) -> int:
+    return len(list(_labelled(parts, room, Paint(False))))
+
+
+def _labelled(parts: list[_Part], room: int, paint: Paint) -> Iterator[str]:
+    """The parts with the label before the first line of each; gaps share their lines."""
+    gaps = "; ".join(part.text for part in parts if part.label == "gaps")
+    shown = [part for part in parts if part.label != "gaps"]
+    label = ""
+    for part in [*shown, *([_Part("gaps", gaps, 0)] if gaps else [])]:
+        for line in part.lines(room, _MOST_OF_ONE):
+            yield paint.dim(("" if part.label == label else part.label).ljust(_LABEL)) + line
+            label = part.label
 
 
 def _path(label: str, text: str, width: int, paint: Paint) -> Iterator[str]:

@@ -6,6 +6,7 @@ Nothing here judges: orders and words follow from fields of the Report.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,14 +87,16 @@ def ending(report: Report) -> str:
         "finished": f"finished in {took}",
         "running": f"running for {took}",
         "failed": f"failed with status {run.exit_status} after {took}",
-        "killed": f"killed{_signal(run.exit_status)} after {took}",
+        "killed": f"{_killed(run.exit_status)} after {took}",
         "lost": f"lost sight of after {took}",
     }[run.state]
 
 
-def _signal(status: int | None) -> str:
+def _killed(status: int | None) -> str:
     number = -status if status is not None and status < 0 else (status or 0) - 128
-    return f" by signal {number}" if 0 < number < 65 else ""
+    if number == signal.SIGINT:
+        return "interrupted"
+    return f"killed by signal {number}" if 0 < number < 65 else "killed"
 
 
 def steps(report: Report) -> list[str]:

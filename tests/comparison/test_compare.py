@@ -199,3 +199,7 @@ def test_help_has_an_example(home: Path, command: str) -> None:
     done = process(home, command, "--help")
     assert done.returncode == 0
     assert f"Example: accelprof {command}" in done.stdout
+
+
+def test_a_run_against_itself(home: Path) -> None:
+    assert "compared with itself" in accelprof(home, "compare", "slow", "slow").stdout

@@ -19,6 +19,7 @@ from .conftest import Bench
     ("words", "status", "part"),
     [
         (["nosuch"], 2, "No such command 'nosuch'"),
+        (["repotr"], 2, "did you mean report?"),
         (["--nosuch"], 2, "No such option: --nosuch"),
         (["run"], 2, "Missing argument"),
         (["run", "--nosuch", "true"], 2, "No such option: --nosuch"),

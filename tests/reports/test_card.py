@@ -8,7 +8,7 @@ import cases
 import pytest
 
 from accelprof.profiler.report import Verdict
-from accelprof.profiler.reports.card import render_card, to_ascii
+from accelprof.profiler.reports.card import MOST_LINES, render_card, to_ascii
 from accelprof.profiler.reports.paint import wants_colour
 from accelprof.profiler.reports.plain import width
 
@@ -21,7 +21,7 @@ def test_fits(case: str, columns: int) -> None:
     lines = render_card(cases.CASES[case](), False, columns).splitlines()
     assert all(width(line) <= columns for line in lines), lines
     if columns >= 80:
-        assert len(lines) <= 19
+        assert len(lines) <= MOST_LINES
 
 
 @pytest.mark.parametrize("case", cases.CASES)
@@ -61,7 +61,22 @@ def test_the_deadly_comes_first() -> None:
     card = render_card(cases.killed(), False)
     assert card.index("smaller prefetch_factor") < card.index("num_workers=4")
     assert "killed by signal 9" in card
+    stopped = cases.killed()
+    stopped.run.exit_status = 130
+    assert "interrupted after 1 min 02 s" in render_card(stopped, False)
     assert "1,312\n         events lost" in card
+
+
+def test_words_are_not_cut_off() -> None:
+    """What does not fit is left out whole, the second change before a word of the first."""
+    report = cases.input_bound()
+    report.verdict.headline = "Input-bound: " + "many words that matter, " * 15 + "end."
+    report.findings[0].advice[0] = "change this to that, and mind what it costs, " * 8 + "last"
+    card = render_card(report, False)
+    assert "…" not in card
+    assert "end." in card and "last (up to 3.4x)" in card
+    assert "persistent_workers" not in card
+    assert len(card.splitlines()) <= MOST_LINES
 
 
 def test_without_unicode() -> None:

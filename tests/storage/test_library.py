@@ -84,8 +84,8 @@ def test_resolve_paths(root: Path, tmp_path: Path) -> None:
     ("text", "part"),
     [
         ("trian", f"the nearest is {IDS[1]}"), ("20260102-000000-train-bbbx", IDS[1]),
-        ("20260103", "begins 2 runs"), ("", "the nearest is"), ("x" * 5000, "the nearest is"),
-        ("\0", "the nearest is"), ("/nosuch/path", "the nearest is"),
+        ("20260103", "begins 2 runs"), ("", "accelprof runs"), ("x" * 5000, "accelprof runs"),
+        ("\0", "accelprof runs"), ("/nosuch/path", "accelprof runs"),
     ],
 )  # fmt: skip
 def test_not_found_names_the_nearest(root: Path, text: str, part: str) -> None:
