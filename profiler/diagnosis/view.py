@@ -78,7 +78,7 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
         main_threads=_threads(facts, run), allocator=_allocator(facts),
         failures=_failures(processes), now_ns=now_ns,
-        live=bool(getattr(reader, "live", False)),
+        live=run["ended_ns"] is None and bool(getattr(reader, "live", False)),
         imported=imported, steps_total=total,
         epoch_starts=tuple(thinned.epochs(reader, critical)) if critical is not None else (),
     )  # fmt: skip
