@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-PRIVATE = ("ACCELPROF_", "PYTHONPATH", "NO_COLOR", "STEPS", "EVERY")
+# pytest-xdist tells its workers the size of its own terminal.
+PRIVATE = ("ACCELPROF_", "PYTHONPATH", "NO_COLOR", "STEPS", "EVERY", "COLUMNS", "LINES")
 
 
 @pytest.fixture(scope="session", autouse=True)

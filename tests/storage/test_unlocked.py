@@ -33,8 +33,9 @@ def test_a_run_and_its_readers(environ: dict[str, str]) -> None:
             check=False,
         )  # fmt: skip
 
+    begun = "until ls $ACCELPROF_HOME/runs/*/agent.sock >/dev/null 2>&1; do sleep 0.1; done"
     inside = " ".join([*ACCELPROF, "sql", "last", "'SELECT state FROM run'"])
-    live = accelprof("run", "--quiet", "--stacks", "off", "sh", "-c", f"{inside}; exit 4")
+    live = accelprof("run", "--quiet", "--stacks", "off", "sh", "-c", f"{begun}; {inside}; exit 4")
     assert (live.returncode, live.stderr) == (4, "")
     assert live.stdout.split() == ["state", "running"]
     done = accelprof("sql", "SELECT state, exit_status FROM run")
