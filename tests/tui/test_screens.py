@@ -109,6 +109,18 @@ async def settled(pilot: Pilot[None]) -> None:
                 break
             await pilot.pause(0.01)
         await pilot.pause()
+    await still(pilot)
+
+
+async def still(pilot: Pilot[None]) -> None:
+    """Waits until nothing moves: a table widens its columns after its rows are there."""
+    before = ""
+    for _ in range(50):
+        await pilot.pause(0.02)
+        now = pilot.app.export_screenshot()
+        if now == before:
+            return
+        before = now
 
 
 def after(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
