@@ -25,6 +25,15 @@ def finding(
     )  # fmt: skip
 
 
+def unpriced(
+    id: str, title: str, facts: list[Evidence], advice: list[str], *, severity: Severity = "warning"
+) -> Finding:
+    """A finding whose share of the time nobody knows: it promises nothing."""
+    return Finding(
+        id=id, severity=severity, title=title, evidence=facts, advice=advice, speedup_limit=None,
+    )  # fmt: skip
+
+
 def input_facts(view: RunView) -> list[Evidence]:
     share = view.shares.get("input", 0.0)
     facts = [evidence(

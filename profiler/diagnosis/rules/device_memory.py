@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...report import Evidence
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import percent, size
-from .common import finding
+from .common import unpriced
 
 FULL = 0.95  # of the memory: the allocator then frees its cache and asks again (A65: 98 %)
 FRAGMENTED = 0.20  # of what is reserved lies in split blocks that nothing fits into
@@ -38,13 +38,10 @@ def capacity(view: RunView) -> Judgement:
     if retries:
         facts.append(evidence(f"the allocator ran out and freed its cache {retries:.0f} times",
                               "alloc_retries", retries))  # fmt: skip
-    result = finding("memory-capacity", 0.1, "The memory is nearly full", facts, [
+    return unpriced("memory-capacity", "The memory is nearly full", facts, [
         "leave room: a smaller batch with gradient accumulation, bf16, or activation checkpointing "
         "(torch.utils.checkpoint); near the limit each allocation may stall",
-    ])  # fmt: skip
-    result.severity = "critical" if retries else "warning"
-    result.speedup_limit = None
-    return result
+    ], severity="critical" if retries else "warning")  # fmt: skip
 
 
 def fragmentation(view: RunView) -> Judgement:
@@ -64,9 +61,6 @@ def fragmentation(view: RunView) -> Judgement:
     if retries:
         facts.append(evidence(f"{retries:.0f} allocations had to free the cache first",
                               "alloc_retries", retries))  # fmt: skip
-    result = finding("fragmentation", 0.1, "Device memory is fragmented", facts, [
+    return unpriced("fragmentation", "Device memory is fragmented", facts, [
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; and batches of few different shapes",
-    ])  # fmt: skip
-    result.severity = "warning" if retries else "info"
-    result.speedup_limit = None
-    return result
+    ], severity="warning" if retries else "info")  # fmt: skip

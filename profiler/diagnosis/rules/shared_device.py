@@ -6,7 +6,7 @@ from typing import Any
 
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import many, size
-from .common import finding
+from .common import unpriced
 
 
 def judge(view: RunView) -> Judgement:
@@ -44,10 +44,9 @@ def _finding(foreign: dict[tuple[int, int], int | None]) -> Judgement:
         memory = f", holding {size(held)}" if held else ""
         facts.append(evidence(f"PID {pid} used GPU {device}, too{memory}", "foreign_pid", pid))
     count = len({pid for _, pid in foreign})
-    result = finding(
-        "shared-device", 0.1, f"{many(count, 'process', 'processes')} of others used the device",
+    # Nobody knows what the others' work cost this one
+    return unpriced(
+        "shared-device", f"{many(count, 'process', 'processes')} of others used the device",
         facts, ["give the job a device of its own: what the driver counts (utilisation, power, "
                 "memory) is everybody's together, and times vary with the others' work"],
     )  # fmt: skip
-    result.speedup_limit = None  # nobody knows what the others' work cost this one
-    return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..hardware import Accelerator
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import size
-from .common import finding
+from .common import unpriced
 
 NOT_LISTED = "not in the catalogue"
 SAME_MEMORY, SAME_POWER = 0.05, 0.05  # parts by which equal cards differ in what they report
@@ -22,13 +22,11 @@ def mixed(view: RunView) -> Judgement:
     if not differ:
         return Clear()
     facts = [evidence(text, metric, None) for text, metric in differ]
-    result = finding(
-        "mixed-hardware", 0.1, "The devices of this job are not alike", facts,
+    return unpriced(
+        "mixed-hardware", "The devices of this job are not alike", facts,
         ["equal shares of work wait for the slowest device: use equal ones, or give each rank a "
          "batch to its speed"],
     )  # fmt: skip
-    result.speedup_limit = None
-    return result
 
 
 def _differences(used: tuple[Accelerator, ...]) -> list[tuple[str, str]]:
@@ -67,10 +65,8 @@ def wrong(view: RunView) -> Judgement:
         return Undecidable(f"figures of {unknown[0].name}") if unknown else Clear()
     facts = [evidence(f"{d.name}: {fact}", "hardware", fact) for d, fact in told[:3]]
     facts += [evidence(text, "cuda_visible", text) for text in dict.fromkeys(absent)]
-    result = finding(
-        "wrong-hardware", 0.1, "The hardware is not what its name lets expect", facts,
+    return unpriced(
+        "wrong-hardware", "The hardware is not what its name lets expect", facts,
         ["accelprof devices --expect NAME checks it before a job starts; the same name is sold "
          "with different memory, links and power limits"],
     )  # fmt: skip
-    result.speedup_limit = None
-    return result
