@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from golden import judged
 from made_runs import MS, T0, Run, op
 from test_rules import (
     in_process,
@@ -18,9 +19,8 @@ from test_rules import (
     with_workers,
 )
 
-from accelprof.profiler.diagnosis import diagnose, view
+from accelprof.profiler.diagnosis import diagnose
 from accelprof.profiler.diagnosis.model import Clear, Undecidable
-from accelprof.profiler.diagnosis.rules import RULES
 from accelprof.profiler.report import Finding
 
 Make = Callable[[], Run]
@@ -136,15 +136,6 @@ CASES: dict[str, tuple[Make, Make, Make]] = {
 }  # fmt: skip
 
 
-def judged(name: str, run: Run) -> object:
-    fires = view.load(CASES[name][0](), T0)
-    for listed in RULES:
-        found = listed.judge(fires)
-        if isinstance(found, Finding) and found.id == name:
-            return listed.judge(view.load(run, T0))
-    raise AssertionError(f"no rule gives {name}")
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_fires(name: str) -> None:
     found = {f.id: f for f in diagnose(CASES[name][0](), now_ns=T0).findings}
@@ -154,12 +145,12 @@ def test_fires(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_clear(name: str) -> None:
-    assert isinstance(judged(name, CASES[name][1]()), Clear)
+    assert isinstance(judged(name, CASES[name][0](), CASES[name][1]()), Clear)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_cannot_tell(name: str) -> None:
-    found = judged(name, CASES[name][2]())
+    found = judged(name, CASES[name][0](), CASES[name][2]())
     assert isinstance(found, Undecidable) and found.missing
 
 

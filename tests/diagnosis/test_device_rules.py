@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from golden import judged
 from made_runs import T0, Run, op
 from test_rules import loop
 
-from accelprof.profiler.diagnosis import diagnose, view
-from accelprof.profiler.diagnosis.model import Clear, RunView, Undecidable
-from accelprof.profiler.diagnosis.rules import RULES
+from accelprof.profiler.diagnosis import diagnose
+from accelprof.profiler.diagnosis.model import Clear, Undecidable
 from accelprof.profiler.report import Finding
 
 Make = Callable[[], Run]
@@ -135,16 +135,6 @@ CASES: dict[str, tuple[Make, Make, Make]] = {
 }  # fmt: skip
 
 
-def judged(name: str, seen: RunView) -> object:
-    """What the rule of that finding says, found by running it on a run where it fires."""
-    fires = view.load(CASES[name][0](), 0)
-    for listed in RULES:
-        found = listed.judge(fires)
-        if isinstance(found, Finding) and found.id == name:
-            return listed.judge(seen)
-    raise AssertionError(f"no rule gives {name}")
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_fires(name: str) -> None:
     found = {f.id: f for f in diagnose(CASES[name][0](), now_ns=0).findings}
@@ -156,12 +146,12 @@ def test_fires(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_clear(name: str) -> None:
-    assert isinstance(judged(name, view.load(CASES[name][1](), 0)), Clear)
+    assert isinstance(judged(name, CASES[name][0](), CASES[name][1]()), Clear)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_cannot_tell(name: str) -> None:
-    found = judged(name, view.load(CASES[name][2](), 0))
+    found = judged(name, CASES[name][0](), CASES[name][2]())
     assert isinstance(found, Undecidable) and found.missing
 
 
