@@ -143,9 +143,11 @@ class Capture:
             steps=self.steps,
         )
         _tell_allocator()
+        from . import tracers
         from .frameworks import libraries
 
         libraries.tell()
+        tracers.tell()
         ring.emit(self.started, clock(), ring.meta(wire.CAPTURE, 0, self.steps))
 
     def abandon(self) -> None:

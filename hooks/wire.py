@@ -86,6 +86,7 @@ FACT_PHASE = "phase"  # id name
 FACT_WORKER = "worker"  # worker parent (pid): this process is a loader worker
 FACT_GROUP = "group"  # rank world_size backend: torch.distributed was initialised
 FACT_PARALLEL = "parallel"  # name bytes unused: a model was wrapped for several ranks
+DATA_PARALLEL = "DataParallel"  # the name of one that threads of this process share; has `devices`
 FACT_CAPTURE = "capture"  # file start_ns end_ns steps: a Kineto trace in the spool folder
 FACT_HOOK_OFF = "hook_off"  # hook error: a hook that failed and switched itself off
 FACT_TUNED = "tuned"  # where: a loader that a trial of `accelprof tune` changed
@@ -96,6 +97,8 @@ FACT_NOTE = "note"  # text: anything the report should say (capture skipped and 
 FACT_FAILURE = "failure"
 # reserved allocated inactive_split retries: what CUDA's allocator counts, bytes and times
 FACT_ALLOCATOR = "allocator"
+FACT_TRACED = "traced"  # by: names of what runs at each line or call of the training thread
+FACT_EMPTIED = "emptied"  # calls where: torch.cuda.empty_cache(), told at 1, 10, 100, ... calls
 FACT_EXIT = "exit"  # the interpreter ended in order
 
 TRACER = "tracer"  # a file of the spool

@@ -71,21 +71,37 @@ ddp = Hook("ddp")
 
 def install_ddp(module: "Any") -> None:
     """torch.nn.parallel.distributed"""
-    ddp.wrap(module.DistributedDataParallel, "__init__", _wrapping)
+    ddp.wrap(module.DistributedDataParallel, "__init__", _wrapping(_distributed))
 
 
-def _wrapping(original: "Any") -> "Any":
-    def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
-        try:
-            original(self, *args, **kwargs)
-        except BaseException as error:
-            undress(error)
-            raise
-        try:
-            from . import parallel  # only in jobs that use it
+def install_data_parallel(module: "Any") -> None:
+    """torch.nn.parallel.data_parallel"""
+    ddp.wrap(module.DataParallel, "__init__", _wrapping(_threads))
 
-            parallel.wrapped(self)
-        except Exception as error:
-            ddp.fail(error)
 
-    return __init__
+def _distributed(model: "Any") -> None:
+    from . import parallel  # only in jobs that use it
+
+    parallel.wrapped(model)
+
+
+def _threads(model: "Any") -> None:
+    fact(wire.FACT_PARALLEL, name=wire.DATA_PARALLEL, devices=len(model.device_ids))
+
+
+def _wrapping(tell: "Any") -> "Any":
+    def make(original: "Any") -> "Any":
+        def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
+            try:
+                original(self, *args, **kwargs)
+            except BaseException as error:
+                undress(error)
+                raise
+            try:
+                tell(self)
+            except Exception as error:
+                ddp.fail(error)
+
+        return __init__
+
+    return make

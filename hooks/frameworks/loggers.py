@@ -1,4 +1,4 @@
-"""Metric loggers: SummaryWriter (tensorboard and tensorboardX), wandb, mlflow."""
+"""Metric loggers: SummaryWriter (tensorboard and tensorboardX), wandb, mlflow; tqdm's bars."""
 
 import sys
 
@@ -51,3 +51,8 @@ def install_mlflow(module: "Any") -> None:
         hook.wrap(module, name, make, inline=True)
         if original is not None and getattr(mlflow, name, None) is original:
             hook.replace(mlflow, name, getattr(module, name))
+
+
+def install_tqdm(module: "Any") -> None:
+    """tqdm.std, whose `display` is called for each time that a bar is drawn"""
+    hook.wrap(module.tqdm, "display", _logging("tqdm"))

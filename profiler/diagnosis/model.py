@@ -5,6 +5,7 @@ Times are ns or s as named; shares are 0..1; None is "not observed", which is ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -301,6 +302,8 @@ class RunView:
     synchronisations: dict[str, float] = field(default_factory=dict)  # operator: calls a step
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
+    tracers: tuple[str, ...] = ()  # what runs at each line or call of the training thread
+    emptied: tuple[int, str | None] | None = None  # calls of empty_cache() at least, and where
     main_threads: int | None = None  # of torch in the training process; None: its own choice
     steps_total: int = 0  # of the judged process, also those that were not read
     epoch_starts: tuple[int, ...] = ()  # ns
@@ -313,6 +316,15 @@ class RunView:
             return self.steady.whole.duration_ns / self.steady.whole.count / 1e9
         count = len(self.steady.steps)
         return self.steady.duration_ns / count / 1e9 if count else None
+
+    @property
+    def remade(self) -> tuple[int, str] | None:
+        """How often one line made a DataLoader with workers and who it is; None: once at most."""
+        made = Counter(x.where for x in self.loaders if x.where and x.num_workers)
+        if not made:
+            return None
+        where, times = made.most_common(1)[0]
+        return (times, where) if times > 1 else None
 
     @property
     def making_cores(self) -> float | None:

@@ -76,7 +76,8 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         node=node, compared=path.compared, parallel=_all(facts, wire.FACT_PARALLEL),
         busy_threads=_busy_threads(sampled, critical), events=events,
         notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
-        main_threads=_threads(facts, run), allocator=_allocator(facts),
+        tracers=tuple(n for f in _all(facts, wire.FACT_TRACED) for n in _names(f.get("by"))),
+        emptied=_emptied(facts), main_threads=_threads(facts, run), allocator=_allocator(facts),
         failures=_failures(processes), now_ns=now_ns,
         live=run["ended_ns"] is None and bool(getattr(reader, "live", False)),
         imported=imported, steps_total=total,
@@ -268,6 +269,16 @@ def _threads(facts: Sequence[dict[str, Any]], run: dict[str, Any]) -> int | None
     variables = (run.get("environment") or {}).get("variables") or {}
     text = str(variables.get("OMP_NUM_THREADS", "")).split(",")[0].strip()
     return known or (int(text) if text.isdecimal() and int(text) > 0 else None)
+
+
+def _names(value: Any) -> list[str]:
+    return [str(name) for name in value] if isinstance(value, list) else []
+
+
+def _emptied(facts: Sequence[dict[str, Any]]) -> tuple[int, str | None] | None:
+    told = [f for f in _all(facts, wire.FACT_EMPTIED) if isinstance(f.get("calls"), int)]
+    last = max(told, key=lambda f: int(f["calls"]), default=None)
+    return (last["calls"], str(last["where"]) if last.get("where") else None) if last else None
 
 
 def _allocator(facts: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -31,9 +31,11 @@ def small_kernels(view: RunView) -> Judgement:
             f"{percent(host)} of the time is dispatch and Python", "host_share", host,
         ),
     ]  # fmt: skip
+    facts += _tracers(view)
     lines = [
+        *_without_tracers(view),
         "fewer and larger operators: torch.compile(model), batched instead of looped "
-        "operations, a larger batch (a step hardly gets longer while it is dispatch)"
+        "operations, a larger batch (a step hardly gets longer while it is dispatch)",
     ]
     slow = [o for o in view.optimizers if o.get("foreach") is False and not o.get("fused")]
     if slow:
@@ -54,11 +56,12 @@ def python(view: RunView) -> Judgement:
     if view.split is not None and view.split.python < view.split.latency:
         return Clear()
     facts = [evidence(f"{percent(host)} of the time runs no operator", "host_share", host)]
+    facts += _tracers(view)
     places = _places(view)
     facts += places
     return finding(
         "python", host, "Python code between the operators takes the time", facts,
-        [_python_advice(view, [str(fact.value) for fact in places])],
+        [*_without_tracers(view), _python_advice(view, [str(fact.value) for fact in places])],
     )  # fmt: skip
 
 
@@ -75,6 +78,19 @@ def _places(view: RunView) -> list[Evidence]:
             return found
     loops = {_function(place) for place in waits}
     return [f for f in hot_places(view, "model") if _function(str(f.value)) not in loops]
+
+
+def _tracers(view: RunView) -> list[Evidence]:
+    names = ", ".join(dict.fromkeys(view.tracers))
+    text = f"{names} runs at each line or call of the training thread"
+    return [evidence(text, "tracer", names)] if names else []
+
+
+def _without_tracers(view: RunView) -> list[str]:
+    if not view.tracers:
+        return []
+    return [f"measure without {', '.join(dict.fromkeys(view.tracers))}: a debugger, coverage or "
+            "profiler makes each line of Python several times as slow"]  # fmt: skip
 
 
 def _function(place: str) -> str:

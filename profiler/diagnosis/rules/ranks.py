@@ -88,6 +88,9 @@ def _advice(view: RunView) -> list[str]:
     else:
         lines.append("fewer synchronisations: a larger batch a rank, or gradient accumulation with "
                      "model.no_sync()")  # fmt: skip
+    if any(p.get("unused") for p in view.parallel):
+        lines.append("find_unused_parameters=True walks the graph in every step: leave it out "
+                     "unless some steps give some parameters no gradient")  # fmt: skip
     lines.append("fewer bytes: model.register_comm_hook(None, bf16_compress_hook) of "
                  "torch.distributed.algorithms.ddp_comm_hooks halves fp32 gradients")  # fmt: skip
     return lines

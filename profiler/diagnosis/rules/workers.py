@@ -114,7 +114,8 @@ def restart(view: RunView) -> Judgement:
         return Undecidable("the start of loader iterators")
     epochs = sum(1 for s in view.steady.steps if s.first_of_epoch)
     loader = view.loader
-    if view.workers is None or view.workers.in_process or (loader and loader.persistent):
+    kept = loader is not None and loader.persistent and not view.remade
+    if view.workers is None or view.workers.in_process or kept:
         return Clear()
     # It has to be most of the input to be its cause, and to have happened more than once
     if share < WORTH or starting < share / 2 or epochs < 2:
@@ -124,7 +125,13 @@ def restart(view: RunView) -> Judgement:
         f"{epochs} epochs start with {duration(each)} of waiting each, {percent(starting)} of the "
         "time", "iterator_share", starting,
     )]  # fmt: skip
+    line = f"DataLoader(..., persistent_workers=True): saves about {duration(each)} an epoch"
+    if view.remade:
+        times, where = view.remade
+        facts.append(evidence(f"{where} made {times} DataLoaders", "loaders_made", times))
+        line = (f"make the DataLoader of {where} once, before the loop over the epochs, with "
+                f"persistent_workers=True: saves about {duration(each)} an epoch; loaders that are "
+                "still referred to keep their workers, too")  # fmt: skip
     return finding(
-        "worker-restart", starting, "Workers are started again every epoch", facts,
-        [f"DataLoader(..., persistent_workers=True): saves about {duration(each)} an epoch"],
+        "worker-restart", starting, "Workers are started again every epoch", facts, [line],
     )  # fmt: skip
