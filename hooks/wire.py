@@ -99,6 +99,7 @@ FACT_FAILURE = "failure"
 FACT_ALLOCATOR = "allocator"
 FACT_TRACED = "traced"  # by: names of what runs at each line or call of the training thread
 FACT_EMPTIED = "emptied"  # calls where: torch.cuda.empty_cache(), told at 1, 10, 100, ... calls
+FACT_COPY_IN_DATA = "copy_in_data"  # where: a batch was copied to a device while it was made
 FACT_EXIT = "exit"  # the interpreter ended in order
 
 TRACER = "tracer"  # a file of the spool

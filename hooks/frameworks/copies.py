@@ -6,7 +6,8 @@ A copy that runs asynchronously shows the time of its launch; the device's time 
 import sys
 
 from .. import ring, wire
-from ..patching import Hook, undress
+from ..facts import fact
+from ..patching import Hook, undress, user_frame
 from ..threads import home, inside
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ hook = Hook("copies")
 clock = ring.clock
 Tensor: "Any" = sys.modules["torch"].Tensor
 torch_c: "Any" = sys.modules["torch"]._C
+_told: "list[bool]" = []  # that a Dataset makes copies; once
 
 
 def install(module: "Any") -> None:
@@ -31,7 +33,11 @@ def _copied(before: "Any", after: "Any", start: int, end: int) -> bool:
         if after.device.type == before.device.type or torch_c._get_tracing_state():
             return False
         size = after.numel() * after.element_size() >> 10
-    ring.emit(start, end, ring.meta(wire.H2D, 0, size) | inside().other)
+    here = inside()
+    ring.emit(start, end, ring.meta(wire.H2D, 0, size) | here.other)
+    if here.data and not _told:
+        _told.append(True)
+        fact(wire.FACT_COPY_IN_DATA, where=user_frame())
     return True
 
 

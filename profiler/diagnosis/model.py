@@ -302,6 +302,7 @@ class RunView:
     synchronisations: dict[str, float] = field(default_factory=dict)  # operator: calls a step
     matrix_rows: float | None = None  # rows of the activations in the captured matmuls
     has_capture: bool = False
+    copied_in_data: str | None = None  # the line that copies to a device while a batch is made
     tracers: tuple[str, ...] = ()  # what runs at each line or call of the training thread
     emptied: tuple[int, str | None] | None = None  # calls of empty_cache() at least, and where
     main_threads: int | None = None  # of torch in the training process; None: its own choice

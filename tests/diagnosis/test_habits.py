@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from golden import judged
 from made_runs import T0, Run
-from test_rules import loop, python_gap, small_ops
+from test_rules import in_process, loop, python_gap, small_ops
 
 from accelprof.profiler.diagnosis import diagnose
 from accelprof.profiler.diagnosis.model import Clear
@@ -78,3 +78,12 @@ def test_a_loader_made_anew_each_epoch_is_told_to_be_made_once() -> None:
         assert "make the DataLoader of train.py:12 once" in line
     (line,) = finding(remade(1), "worker-restart").advice
     assert line.startswith("DataLoader(..., persistent_workers=True)")
+
+
+def test_copies_inside_the_dataset_come_before_workers() -> None:
+    run = in_process(39.0)
+    facts = '[{"k": "loader", "id": 1, "num_workers": 0}, {"k": "copy_in_data", "where": "d.py:7"}]'
+    run.db.execute("UPDATE process SET facts = ?", [facts])
+    found = finding(run, "loader-in-process")
+    assert found.advice[0].startswith("return CPU tensors from the Dataset")
+    assert any("d.py:7" in e.text for e in found.evidence)

@@ -23,6 +23,10 @@ JOB = """
         torch.cuda.empty_cache()
         bar.update(1)
     sys.settrace(None)
+    class Moved(torch.utils.data.Dataset):
+        def __len__(self): return 2
+        def __getitem__(self, at): return torch.ones(2).to("meta")
+    print(len(list(torch.utils.data.DataLoader(Moved(), collate_fn=list))))
     print(torch.cuda.is_initialized(), torch.cuda.empty_cache.__name__)
 """
 
@@ -34,5 +38,6 @@ def test_what_is_told_of_them(tmp_path: Path) -> None:
     assert {f["where"] for f in main.fact("emptied")} == {f"{tmp_path}/job.py:15"}
     assert [f["name"] for f in main.fact("parallel")] == ["DataParallel"]
     assert [f["by"] for f in main.fact("traced")] == [["__main__"]]
+    assert [f["where"] for f in main.fact("copy_in_data")] == [f"{tmp_path}/job.py:20"]
     assert len(main.of("LOGGING")) >= 12  # each time that the bar was drawn
     assert not main.fact("hook_off")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...report import Finding
 from ..capacity import WAITING, Capacity, advice, capacity, promise, waits
-from ..model import Clear, Judgement, RunView, Undecidable
+from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from .common import WORTH, finding, hot_places, input_facts
 
 
@@ -63,7 +63,14 @@ def _finding(view: RunView, id: str, share: float, title: str) -> Finding:
     lines = advice(view, room) if room else ["num_workers=1 or more moves the work off the step"]
     if room is not None and not room.helps and room.batch_s > room.work_s:
         lines = [*lines, _overlap(room)] if room.gain > 1.02 else lines
-    return finding(id, share, title, input_facts(view) + hot_places(view, "loader"), lines,
+    facts = input_facts(view) + hot_places(view, "loader")
+    if (place := view.copied_in_data) is not None:
+        text = f"batches are copied to the device while they are made, at {place}"
+        facts.append(evidence(text, "copied_in_data", place))
+        lines = ["return CPU tensors from the Dataset and copy the batch in the loop "
+                 "(batch.to(device, non_blocking=True)): a worker process cannot use the training "
+                 "process' device", *lines]  # fmt: skip
+    return finding(id, share, title, facts, lines,
                    limit=promise(view, room))  # fmt: skip
 
 
