@@ -91,7 +91,7 @@ def _begin() -> None:
 def _number(environ: "Any", names: "tuple[str, ...]") -> "int | None":
     for name in names:
         value = environ.get(name, "")
-        if value.isdigit():
+        if value.isdecimal() and len(value) < 10:
             return int(value)
     return None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .collectors import Target
-from .tree import JobTree, Seen, is_python
+from .tree import JobTree, Seen, is_python, rank_of
 
 SWITCHED_OFF = "switched off (--no-hooks)"
 ATTACHED = (
@@ -80,8 +80,7 @@ class Outside:
 
     def rank(self, seen: Seen) -> int | None:
         """Of a launcher's environment."""
-        text = (seen.environ or {}).get("RANK", "")
-        return int(text) if self._works(seen) and text.isascii() and text.isdigit() else None
+        return rank_of(seen) if self._works(seen) else None
 
     def reason(self, seen: Seen) -> str:
         """Why the hooks did not reach it."""

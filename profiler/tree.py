@@ -163,6 +163,12 @@ def _read(seen: Seen, proc: Path) -> None:
         seen.environ = None
 
 
+def rank_of(seen: Seen) -> int | None:
+    """Its rank, out of what its launcher put into the environment; None without a sensible one."""
+    text = (seen.environ or {}).get("RANK", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
 def is_python(seen: Seen) -> bool:
     """Whether its program is a Python interpreter by its name."""
     return bool(_PYTHON.fullmatch(seen.program))

@@ -349,10 +349,17 @@ def _json_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, frozenset[
 
 
 def _as_json(value: Any) -> str | None:
-    """For a JSON column: dicts and lists become text; text is taken as JSON already."""
+    """For a JSON column: dicts and lists become text; text is taken as JSON already.
+
+    Lone surrogates (of a command line that is not UTF-8) are left as they are, for `_mended`: the
+    database takes no JSON with an escaped one.
+    """
+    if isinstance(value, str) and "\\ud" in value:
+        with contextlib.suppress(ValueError):
+            return json.dumps(json.loads(value), ensure_ascii=False)
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, default=str, allow_nan=False)
+    return json.dumps(value, default=str, allow_nan=False, ensure_ascii=False)
 
 
 def _mended(value: Any) -> Any:

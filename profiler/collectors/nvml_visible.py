@@ -6,6 +6,7 @@ address) names a device in both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,11 +48,12 @@ def visible(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> Visible:
         if found in chosen:
             return Visible((), f'CUDA_VISIBLE_DEVICES names "{token}" twice: no device is visible')
         chosen.append(found)
-        if token.isdigit():
+        if _ORDINAL.fullmatch(token):
             note = order_note
     return Visible(tuple(chosen), note)
 
 
+_ORDINAL = re.compile(r"\+?[0-9]{1,9}")
 _ORDER_NOTE = "CUDA's order FASTEST_FIRST of unlike devices is guessed from their clocks and cores"
 
 
@@ -74,7 +76,7 @@ def _default(ordered: Sequence[Gpu]) -> tuple[list[str], str | None]:
 
 
 def _resolve(token: str, ordered: Sequence[Gpu]) -> str | None:
-    if token.lstrip("+").isdigit():
+    if _ORDINAL.fullmatch(token):
         index = int(token)
         if index >= len(ordered):
             return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -74,22 +75,29 @@ class HostJobs:
         """All processes of all jobs."""
         return [pid for job in self.jobs for pid in job.tree.pids()]
 
-    def scan(self, now_ns: int) -> Iterator[tuple[str, Job, Seen]]:
-        """What changed: ("start" | "end", job, its root) and ("process", job, seen)."""
+    def scan(
+        self, now_ns: int, fence: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> Iterator[tuple[str, Job, Seen]]:
+        """What changed: ("start" | "end", job, its root) and ("process", job, seen).
+
+        Inside a `fence` each: what fails with one job costs no other.
+        """
         for pid in self._new_workers(now_ns):
-            working = read_process(pid, proc=self._proc)
-            root = self._root_of(working)
-            if working and root and root.key not in self._jobs:
-                user = self._user(root.pid)
-                job = self._jobs[root.key] = Job(root, working, user, self._proc)
-                yield "start", job, root
+            with fence():
+                working = read_process(pid, proc=self._proc)
+                root = self._root_of(working)
+                if working and root and root.key not in self._jobs:
+                    user = self._user(root.pid)
+                    job = self._jobs[root.key] = Job(root, working, user, self._proc)
+                    yield "start", job, root
         for key, job in list(self._jobs.items()):
-            for seen in job.tree.scan(now_ns):
-                yield "process", job, seen
-            if not job.tree.pids():
-                del self._jobs[key]
-                job.root.ended_ns = now_ns
-                yield "end", job, job.root
+            with fence():
+                for seen in job.tree.scan(now_ns):
+                    yield "process", job, seen
+                if not job.tree.pids():
+                    del self._jobs[key]
+                    job.root.ended_ns = now_ns
+                    yield "end", job, job.root
 
     def works(self, pid: int) -> bool:
         """As it was last looked at."""

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from ..collectors import Context
 from ..collectors.runner import Runner, start
 from ..environment import describe
 from ..log import Log
-from ..tree import LOADED, Seen, read_process
+from ..tree import LOADED, Seen, rank_of, read_process
 from . import SETTINGS
 from .jobs import HostJobs, Job
 
@@ -79,7 +80,7 @@ class Recorder:
         rounds, rolled_s = 0, time.monotonic()
         while not self._stop.wait(ROUND_S):
             if rounds % SCAN_EVERY == 0:
-                with self._log.fence("jobs"):
+                with self._log.fence("scan"):
                     self._scan()
             rounds += 1
             self._flush()
@@ -185,20 +186,29 @@ class Recorder:
             self._writer.append(table, rows)
 
     def _scan(self) -> None:
+        """Each job and process in a fence of its own: one that is odd costs no other."""
         now = self._clock.now_ns()
-        for what, job, seen in self._jobs.scan(now):
-            self._left.pop(seen.key, None)
-            if what != "process":
-                self._event(now, f"job-{what}", job.facts(), seen.pid)
-            elif seen.ended_ns is None:
-                self._fresh[seen.key] = job, seen
-            elif self._fresh.pop(seen.key, None) is None or self._matters(job, seen):
-                self._store(job, seen)
+        fence = partial(self._log.fence, "jobs")
+        for what, job, seen in self._jobs.scan(now, fence):
+            with fence():
+                self._take(now, what, job, seen)
         for key, (job, seen) in list(self._fresh.items()):
             if self._matters(job, seen) or now - seen.started_ns > HELPER_NS:
                 del self._fresh[key]
-                self._store(job, seen)
-        self._close_ended(now)
+                with fence():
+                    self._store(job, seen)
+        with fence():
+            self._close_ended(now)
+
+    def _take(self, now: int, what: str, job: Job, seen: Seen) -> None:
+        self._left.pop(seen.key, None)
+        if what != "process":
+            self._store(job, seen)  # who reads the event finds the process
+            self._event(now, f"job-{what}", job.facts(), seen.pid)
+        elif seen.ended_ns is None:
+            self._fresh[seen.key] = job, seen
+        elif self._fresh.pop(seen.key, None) is None or self._matters(job, seen):
+            self._store(job, seen)
 
     def _matters(self, job: Job, seen: Seen) -> bool:
         return seen.pid == job.root.pid or self._jobs.works(seen.pid)
@@ -207,15 +217,15 @@ class Recorder:
         self._writer.replace("process", [self._row(job, seen)], key=("process",))
 
     def _row(self, job: Job, seen: Seen) -> dict[str, Any]:
-        rank = (seen.environ or {}).get("RANK", "")
+        rank = rank_of(seen)
         works = self._jobs.works(seen.pid)
-        main = "rank" if rank.isdigit() else "main"
+        main = "main" if rank is None else "rank"
         return {
             "process": seen.key,
             "pid": seen.pid,
             "ppid": seen.ppid,
             "role": main if works else ("launcher" if seen.pid == job.root.pid else "other"),
-            "rank": int(rank) if works and rank.isdigit() else None,
+            "rank": rank if works else None,
             "started_ns": seen.started_ns,
             "ended_ns": seen.ended_ns,
             "command": seen.command,

@@ -32,8 +32,9 @@ while not pathlib.Path(sys.argv[1], "stop").exists():
 def start_job(host: Host, *prefix: str) -> subprocess.Popen[bytes]:
     script = host.folder / "train_big.py"
     script.write_text(JOB)
-    words = [*prefix, sys.executable, str(script), str(host.folder), "--token", "hush"]
-    environ = host.environ | {"SLURM_JOB_ID": "77"}
+    # A command that is not UTF-8, and a rank that is none
+    words = [*prefix, sys.executable, script, host.folder, "--token", "hush", b"caf\xe9"]
+    environ = host.environ | {"SLURM_JOB_ID": "77", "RANK": "²"}
     return subprocess.Popen(words, env=environ, process_group=0)
 
 
@@ -69,6 +70,8 @@ def test_its_life(host: Host) -> None:
         about = json.loads(data)
         assert (about["name"], about["tags"]) == ("train_big", {"slurm_job": "77"})
         assert "hush" not in data
+        rows = host.query(f"SELECT role, command FROM process WHERE pid = {job.pid}")
+        assert rows and rows[0][0] == "main" and rows[0][1].endswith("--token *** caf?")
         sampled = f"SELECT 1 FROM process_sample WHERE pid = {job.pid} LIMIT 1"
         wait_until(lambda: host.query(sampled), "its samples")
         found = wait_until(lambda: reported(host, "train_big"), "the report names it")

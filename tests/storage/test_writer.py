@@ -89,6 +89,17 @@ def test_a_wrong_table_or_column_is_an_error_at_once(path: Path) -> None:
     writer.close()
 
 
+def test_text_in_json_that_is_not_utf8_costs_no_row(path: Path) -> None:
+    writer = RunWriter(path)
+    odd = {"name": "caf\udce9", "path": "\u20ac"}
+    writer.append("event", [(1, "a", None, None, odd), (2, "b", None, None, json.dumps(odd))])
+    writer.flush()
+    writer.close()
+    found = rows(path, "SELECT data->>'name', data->>'path' FROM event ORDER BY t_ns")
+    assert found == [("caf?", "\u20ac")] * 2
+    assert writer.lost == {}
+
+
 def test_a_bad_value_costs_its_row_only_and_is_told(path: Path) -> None:
     writer = RunWriter(path)
     writer.append("gap", [(n, "s", None, "many" if n == 2 else None, None) for n in range(5)])
