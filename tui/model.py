@@ -9,6 +9,7 @@ from ..profiler.diagnosis.capacity import Capacity
 from ..profiler.diagnosis.model import Loader, Workers
 from ..profiler.report import Finding, Report
 from ..profiler.series import OpPoint, Roof
+from ..storage import library
 
 Shares = Mapping[str, float]
 Trend = tuple[float | None, ...]  # a value for each column of the timeline
@@ -230,6 +231,11 @@ class Snapshot:
     problem: str | None = None  # why nothing newer can be read
     epoch: Epoch | None = None
     details: Mapping[str, Detail] = field(default_factory=dict)  # by the view that shows them
+
+    @property
+    def of_host(self) -> bool:
+        """The recording of the host's recorder, not of a run."""
+        return self.id == library.DAEMON
 
     @property
     def elapsed_s(self) -> float:

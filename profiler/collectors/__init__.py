@@ -49,6 +49,10 @@ class Collector:
         """Rows of the time `t_ns` (UTC)."""
         raise NotImplementedError
 
+    def last(self, t_ns: int) -> list[Row]:
+        """At the end: rows that came since the last sample; none of a source that is read anew."""
+        return []
+
     def interrupt(self) -> None:
         """Makes a `sample` that takes long return soon; from another thread."""
 

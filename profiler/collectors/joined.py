@@ -1,7 +1,7 @@
 """Device readings of the host's always-on recorder, so that a run does not sample them once more.
 
-Its rows are a second or two old when they come; at the end what it stored last is missing. When the
-recorder ends in between, `on_lost` starts the collectors that this one stood for.
+Its rows are up to a second old when they come; what it has by the run's end is asked for then. When
+the recorder ends in between, `on_lost` starts the collectors that this one stood for.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ class JoinedCollector(Collector):
         except (OSError, FrameError, LiveError):
             self._on_lost()
             raise Finished from None
+
+    def last(self, t_ns: int) -> list[Row]:
+        try:
+            return [*self._samples(), *self._events()]
+        except (OSError, FrameError, LiveError):
+            return []
 
     def _select(self, sql: str, *params: Any) -> list[dict[str, Any]]:
         if self._client is None:

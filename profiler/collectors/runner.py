@@ -82,6 +82,8 @@ class _Lane:
                 # A late sample is not caught up with: what was missed is missed
                 due = max(due + max(self.period_s, slowed), time.monotonic())
                 self._stop.wait(due - time.monotonic())
+            if self._stop.is_set():
+                self._guard(self._last)
         finally:
             self.cost.cpu_ns = time.thread_time_ns()
             try:
@@ -112,6 +114,12 @@ class _Lane:
         cost.wall_ns += took
         cost.longest_ns = max(cost.longest_ns, took)
         cost.cpu_ns = time.thread_time_ns()
+        self._give(rows)
+
+    def _last(self) -> None:
+        self._give(self.collector.last(self._clock.now_ns()))
+
+    def _give(self, rows: Iterable[Row]) -> None:
         for table, part in _by_table(rows).items():
             self._write(table, part)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...storage import library
-from ...storage.reader import BadRunFile, QueryError, open_run
+from ...storage.reader import BadRunFile, QueryError, RunReader, open_run
+from ..daemon import control
 from ..errors import UserError
 from .opening import opened
 
@@ -26,6 +27,8 @@ def top(
 ) -> None:
     """Watch a running run live, or replay a finished one; without any, watch the host.
 
+    The host is shown as its recorder sees it (`accelprof daemon`) where that runs.
+
     Example: accelprof top last
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -37,10 +40,19 @@ def top(
     else:
         alive = find_alive(library.list_runs()[:_NEWEST])
         single = open_run(Path(alive[0].folder)) if len(alive) == 1 else None
-        app = TopApp(single, alive)
+        app = TopApp(single if alive else _recorder(), alive)
     app.run()
     if app.return_code:
         raise typer.Exit(app.return_code)
+
+
+def _recorder() -> RunReader | None:
+    """The recording of the host's recorder while that runs."""
+    found = control.running()
+    try:
+        return open_run(found.folder) if found else None
+    except BadRunFile:
+        return None
 
 
 def find_alive(folders: list[Path]) -> list[RunChoice]:

@@ -74,7 +74,7 @@ class Recorder:
         for signo in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(signo, lambda *_: self._stop.set())
         self._begin()
-        server = LiveServer(self._folder, self._writer.cursor)
+        server = LiveServer(self._folder, self._newest)
         self._runner = start(self._context(), self._write, clock=self._clock)
         self._log.write(f"recording, pid {os.getpid()}")
         rounds, rolled_s = 0, time.monotonic()
@@ -164,6 +164,11 @@ class Recorder:
                 "collectors": self._runner.costs() if self._runner else {},
             },
         )
+
+    def _newest(self) -> duckdb.DuckDBPyConnection:
+        """For a reader: with all that was sampled until it asks."""
+        self._writer.flush()
+        return self._writer.cursor()
 
     def _flush(self) -> None:
         stored = self._writer.flush()

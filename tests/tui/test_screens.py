@@ -22,7 +22,7 @@ from textual.pilot import Pilot
 
 from accelprof.profiler.diagnosis import examine
 from accelprof.profiler.diagnosis.model import RunView
-from accelprof.profiler.report import Finding, Report, Verdict
+from accelprof.profiler.report import Finding, HostJob, Report, Verdict
 from accelprof.storage.reader import RunReader, open_run
 from accelprof.tui import draw
 from accelprof.tui.app import TopApp
@@ -33,9 +33,12 @@ from accelprof.tui.screens.picker import PickerScreen
 from accelprof.tui.screens.run import RunScreen
 from accelprof.tui.views import VIEWS
 from accelprof.tui.views.devices import DeviceCharts
+from accelprof.tui.widgets.devices import DevicesPanel
+from accelprof.tui.widgets.jobs import JobsPanel
 from accelprof.tui.widgets.nav import Nav
 from accelprof.tui.widgets.rows import Rows
 from accelprof.tui.widgets.timeline import Timeline
+from accelprof.tui.widgets.verdict import VerdictPanel
 
 # Textual draws its own parts a little differently from version to version
 same_textual = pytest.mark.skipif(
@@ -318,3 +321,32 @@ def test_a_full_and_an_empty_meter() -> None:
     assert draw.meter(1.0, 4).plain == "████"
     assert draw.meter(0.0, 4).plain == "····"
     assert draw.meter(7.5, 4).plain == "████"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
+@in_loop
+async def test_the_recording_of_a_host_shows_its_jobs(
+    runs: dict[str, Path], size: tuple[int, int]
+) -> None:
+    began = "2026-11-30T10:05:00+00:00"
+    jobs = [
+        HostJob(HOSTILE, "eve", "python x.py", began, None, None, 9, 3.25, 3 << 30),
+        HostJob("old", "bob", "python y.py", began, began, 60.0, 1, None, None),
+    ]
+
+    def of_host(reader: RunReader, *, now_ns: int | None) -> tuple[Report, RunView]:
+        report, view = judged(reader, now_ns=now_ns)
+        report.run.id, report.jobs = "daemon", jobs
+        return report, view
+
+    feed = functools.partial(RunFeed, judge=of_host)
+    async with TopApp(open_run(runs["gpu"]), feed=feed).run_test(size=size) as pilot:
+        screen = await shown(pilot)
+        await settled(pilot)
+        panel = screen.query_one(JobsPanel)
+        assert panel.display and not screen.query_one(VerdictPanel).display
+        assert str(panel.border_title) == "jobs (2, 1 running)"
+        lines = panel.render().plain.splitlines()
+        assert "\x1b" not in lines[1] and "running" in lines[1] and "3 GiB" in lines[1]
+        assert lines[2].split()[:6] == ["old", "bob", "11-30", "10:05", "1", "min"]
+        assert screen.query_one(DevicesPanel).display

@@ -8,6 +8,7 @@ from textual.containers import Horizontal, Vertical
 from ..model import Snapshot
 from ..widgets.devices import DevicesPanel
 from ..widgets.findings import FindingsPanel
+from ..widgets.jobs import JobsPanel
 from ..widgets.panel import Panel
 from ..widgets.processes import ProcessesPanel
 from ..widgets.shares import SharesPanel
@@ -17,16 +18,18 @@ from ..widgets.verdict import VerdictPanel
 from .view import View
 
 _PANELS = ("-findings", "-processes", "-devices")
+_OF_HOST = "-of-host"
 
 
 class OverviewView(View):
-    """Verdict, phases over time, devices, workers, advice."""
+    """Verdict, phases over time, devices, workers, advice; of a host its jobs and devices."""
 
     NAME = "overview"
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
             with Vertical(id="left"):
+                yield JobsPanel()
                 yield VerdictPanel()
                 yield SharesPanel()
                 yield Timeline()
@@ -44,6 +47,9 @@ class OverviewView(View):
         self.screen.set_focus(self.query_one(chosen), scroll_visible=False)
 
     def show(self, snapshot: Snapshot) -> None:
+        if snapshot.of_host and not self.has_class(_OF_HOST):
+            self.remove_class(*_PANELS)
+            self.add_class(_OF_HOST, _PANELS[-1])
         for panel in self.query("#left > *, #right > *"):
             assert isinstance(panel, Panel | ProcessesPanel | FindingsPanel)
             panel.show(snapshot)

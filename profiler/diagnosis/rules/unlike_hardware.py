@@ -14,7 +14,7 @@ SAME_MEMORY, SAME_POWER = 0.05, 0.05  # parts by which equal cards differ in wha
 def mixed(view: RunView) -> Judgement:
     """Devices that work together and are not alike: the slowest sets the pace."""
     used = view.used_devices
-    if len(used) < 2:
+    if len(used) < 2 or view.of_host:  # the cards of a host do not work on one job
         return Clear()
     if any(not d.name for d in used):
         return Undecidable("the names of the devices")
