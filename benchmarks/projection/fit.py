@@ -18,7 +18,7 @@ import torch
 
 from accelprof.profiler.advisor.curves import Parameters
 
-from . import software
+from . import errors, software
 from .columns import CHIP, Built
 from .score import Table, summary
 from .table import Row
@@ -187,7 +187,9 @@ def report(built: Groups) -> int:
         learned = Table(learn)
         model = fit(learned)
         print(f"fitted on half {name}:       {summary(learned.pairs(model), 0)}")
-        print(f"held back, other half: {summary(Table(judge).pairs(model), 0)}", flush=True)
+        held_back = Table(judge).pairs(model)
+        print(f"held back, other half: {summary(held_back, 0)}")
+        print("\n".join(errors.tables(held_back)), flush=True)
     table = Table(built)
     model = fit(table)
     print(f"fitted on all:         {summary(table.pairs(model), 0)}\n")

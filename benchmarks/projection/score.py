@@ -14,7 +14,7 @@ import torch
 
 from accelprof.profiler.advisor.curves import Parameters
 
-from . import software, table
+from . import errors, software, table
 from .columns import Built, Columns, target_of
 from .sweep import Series, Times, project
 from .table import Row
@@ -50,7 +50,8 @@ def fused_attention(row: Row) -> bool:
         return True
     if "llm-foundry" in row.framework:
         return True  # its tables are measured with flash attention
-    return "timm" in row.framework and row.library.startswith("pytorch 2")
+    torch2 = ("timm", "diffusers")
+    return any(n in row.framework for n in torch2) and row.library.startswith("pytorch 2")
 
 
 def groups(rows: Iterable[Row], skipped: Counter[str]) -> list[list[Row]]:
@@ -58,7 +59,7 @@ def groups(rows: Iterable[Row], skipped: Counter[str]) -> list[list[Row]]:
     found: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row.step_s is None:
-            skipped[f"unit {row.unit}"] += 1
+            skipped[f"{row.unit} of {row.workload} {row.shape}: no step follows from it"] += 1
         elif table.accelerator(row.accelerator) is None:
             skipped[f"accelerator {row.accelerator} is in no table"] += 1
         elif target_of(row) is None:
@@ -168,11 +169,11 @@ def summary(pairs: list[Pair], skipped: int) -> str:
     directions of a pair it would be zero by construction."""
     if not pairs:
         return f"median error - %, p90 - %, bias - %, pairs 0, skipped {skipped}"
-    errors = sorted(abs(p.error) for p in pairs)
+    sizes = sorted(abs(p.error) for p in pairs)
     upward = [p.error for p in pairs if p.upward] or [p.error for p in pairs]
     return (
-        f"median error {statistics.median(errors) * 100:.1f} %, "
-        f"p90 {errors[int(0.9 * (len(errors) - 1))] * 100:.1f} %, "
+        f"median error {statistics.median(sizes) * 100:.1f} %, "
+        f"p90 {sizes[int(0.9 * (len(sizes) - 1))] * 100:.1f} %, "
         f"bias {statistics.median(upward) * 100:+.1f} %, pairs {len(pairs)}, skipped {skipped}"
     )
 
@@ -182,9 +183,9 @@ def print_pairs(pairs: list[Pair]) -> None:
     for pair in pairs:
         by[(pair.source.accelerator, pair.target.accelerator)].append(pair)
     for (source, target), found in sorted(by.items()):
-        errors = [abs(p.error) * 100 for p in found]
+        sizes = [abs(p.error) * 100 for p in found]
         print(f"\n{source} -> {target}: {len(found)} pairs, "
-              f"median error {statistics.median(errors):.1f} %")  # fmt: skip
+              f"median error {statistics.median(sizes):.1f} %")  # fmt: skip
         print(f"  {'workload':32} {'task':5} {'precision':9} {'batch':>6} {'n':>2} "
               f"{'measured':>11} {'projected':>11} {'error':>8}  unit")  # fmt: skip
         for pair in sorted(found, key=lambda p: (p.target.workload, p.target.task, p.target.batch)):
@@ -224,6 +225,9 @@ def main(argv: list[str] | None = None) -> int:
     pairs = Table(built).pairs(software.parameters()) if built else []
     if not asked.summary:
         print_pairs(pairs)
+    if pairs:
+        print("\nerrors, with the pairs among the worst tenth of all:")
+        print("\n".join(errors.tables(pairs)))
     print("\nskipped:")
     for reason, number in skipped.most_common():
         print(f"  {number:6d} {reason}")

@@ -39,7 +39,7 @@ def is_engine(framework: str) -> bool:
     """Inference engines and hand-written kernels; their pages list the plain framework beside."""
     if "fastertransformer" in framework:
         return not framework.endswith(BASELINES)
-    return "tensorrt" in framework or "trt" in framework
+    return "tensorrt" in framework or "trt" in framework or framework == "llama.cpp"
 
 
 def call_class(framework: str) -> str:

@@ -14,6 +14,14 @@ from accelprof.profiler.accelerators.catalogue import Accelerator, catalogue
 PER_ITEM = {"images/s", "sequences/s", "samples/s"}
 PER_TOKEN = {"tokens/s", "tokens/s/device"}
 PER_TIME = {"ms/batch": 1e-3, "s/batch": 1.0}
+# Tokens that one sequence adds to a step, by the shape's text. Training and encoding take whole
+# sequences, prompts are read in blocks, generation makes one token after the other.
+TOKENS = (
+    (re.compile(r"(?:seq|tgt)(\d+)(?:-mem\d+)?"), None),
+    (re.compile(r"pp\d+"), 512),
+    (re.compile(r"tg\d+|maxlen\d+-.*|(?:beamsearch|sampling)[\d.]+"), 1),
+)
+FRAMES = 64  # of a spectrum that the model of models.py makes in a step
 
 
 @dataclass(frozen=True)
@@ -55,15 +63,24 @@ class Row:
             return self.batch * self.count / self.value
         if self.unit in PER_TOKEN:
             return self._token_step_s()
+        if self.unit == "mels/s":
+            return self.batch * self.count * FRAMES / self.value
+        if self.unit == "iterations/s":
+            return 1.0 / self.value  # of the whole batch
         return None
 
     def _token_step_s(self) -> float | None:
-        """Training and encoding take whole sequences: "seq2048". Generation takes other steps."""
-        length = re.fullmatch(r"seq(\d+)", self.shape)
-        if length is None:
-            return None
-        devices = 1 if self.unit.endswith("/device") else self.count
-        return self.batch * int(length[1]) * devices / self.value
+        for shape, tokens in TOKENS:
+            found = shape.fullmatch(self.shape)
+            if found is not None:
+                each = tokens or int(found[1])
+                return self.batch * each * self._side_by_side / self.value
+        return None
+
+    @property
+    def _side_by_side(self) -> int:
+        """Devices that work on sequences of their own; llama.cpp's take turns, layer by layer."""
+        return 1 if self.unit.endswith("/device") or self.framework == "llama.cpp" else self.count
 
 
 def read(path: Path) -> tuple[list[Row], int]:

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import models as published
+
 SUFFIXES = ("-torchvision", "-timm", "-transformers", "-hf", "-huggingface")
 # Names of pages for what a library calls otherwise: same layers, or the difference is stated.
 SYNONYMS = {
@@ -208,6 +210,10 @@ class Workload:
 def build(workload: str, task: str, framework: str, precision: str, shape: str) -> Workload:
     """The workload on the meta device; Unknown when the name or shape says too little."""
     dtype = dtype_of(precision)
+    own = published.find(workload, shape)
+    if own is not None:
+        model, sized = own
+        return Workload(model.to(dtype), task, lambda batch: sized(batch, dtype))
     found = transformer(workload)
     side = _side(shape)
     maker = None if found else image_model(workload, side, framework)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from . import language, memory, porting
 from .basis import Basis
 from .candidates import SAME, Advice, Candidate, Time, allowed, cost, level, most_gain, per_sample
 from .headline import STAYS, WAITS, headline, waiting
-from .projection import Projected, project
+from .projection import Projected, project, why_not
+from .transfer import Range
 
 SMALL_GAIN = 0.10  # a step time saved of less than this is no reason to move
 IDLE_POWER = 0.35  # of the TDP that a waiting accelerator draws
@@ -117,9 +118,12 @@ def _candidate(case: _Case, device: Accelerator) -> Candidate:
     row.porting, row.porting_weight = porting.work(basis, device, asked.precision)
     _language(row, case, device, price)
     if projected is not None:
+        projected = _of_tokens(projected, case, device)
         _time(row, case, device, projected)
         _energy(row, device, projected, case.prices)
         _limits(row, asked)
+    else:
+        row.notes = [f"not projected: {why_not(basis, device, asked.precision)}"]
     return row
 
 
@@ -149,6 +153,25 @@ def _language(row: Candidate, case: _Case, device: Accelerator, price: float | N
         seen, asked = case.model.shape, case.asked
         batch, context = asked.batch or seen.batch, asked.context or seen.context
         row.serving = case.model.serving(device, batch, context, price)
+        row.largest_batch = row.serving.largest_batch  # by keys and values, not by activations
+
+
+def _of_tokens(projected: Projected, case: _Case, device: Accelerator) -> Projected:
+    """A step that generates a token, from a known device: by the bytes that it reads. Operator by
+    operator a large cache would seem to keep weights that the next layers throw out again."""
+    model, basis = case.model, case.basis
+    if model is None or not model.shape.decodes or basis.source in (None, device):
+        return projected
+    token = model.token_s(device, model.shape.batch, model.shape.context)
+    work_s = projected.parts_s["device"] + projected.parts_s["host"]
+    if token is None or not work_s:
+        return projected
+    factor = max(token[0], projected.step.mid - work_s + token[0]) / projected.step.mid
+    step = projected.step
+    return replace(
+        projected, step=Range(step.low * factor, step.mid * factor, step.high * factor),
+        bottleneck=f"{token[1]}-bound",
+    )  # fmt: skip
 
 
 def _energy(row: Candidate, device: Accelerator, projected: Projected, table: Prices) -> None:

@@ -134,7 +134,8 @@ def build(
     return Basis(
         run=report.run.id, on_cpu=on_cpu, source=None if on_cpu else _catalogue(device),
         source_name=device.name if device else "unknown device", count=ranks,
-        step_s=mean / 1e3 if mean else None, shares=report.time.shares,
+        step_s=mean / 1e3 if mean else None,
+        shares=_work_is_told(report.time.shares, view, operators),
         batch=round(samples) if samples else None,
         samples_per_step=samples * ranks if samples else None,
         epoch_steps=_epoch_steps(view), steps_total=report.time.steps_total,
@@ -154,6 +155,19 @@ def build(
         attention=shape(rows),
         batch_sizes=len({s.samples for s in view.steady.steps if s.samples}) or 1,
     )  # fmt: skip
+
+
+def _work_is_told(
+    shares: dict[str, float], view: RunView, operators: list[Operator]
+) -> dict[str, float]:
+    """Work that the report could not divide into compute and memory (no ceilings known) is the
+    captured operators' all the same: it moves with them, and does not stay."""
+    loose = min(shares.get("other", 0.0), view.uncovered_share)
+    if not operators or loose <= 0.0:
+        return shares
+    return shares | {
+        "other": shares["other"] - loose, "compute": shares.get("compute", 0.0) + loose,
+    }  # fmt: skip
 
 
 def _sum(facts: Sequence[dict[str, Any]], key: str) -> int | None:

@@ -21,6 +21,7 @@ from . import curves
 from .decoder import Shape
 from .memory import CONTEXT_BYTES, USABLE
 from .operators import Operator
+from .transfer import beside, join
 
 if TYPE_CHECKING:
     from .basis import Basis
@@ -39,7 +40,7 @@ class Serving(msgspec.Struct):
     context: int
     ms_per_token: float | None  # between two tokens of one sequence
     tokens_per_s: float | None  # of all sequences
-    bound: str | None  # memory | compute
+    bound: str | None  # memory | compute | host
     prefill_s: float | None  # of one sequence
     largest_batch: int | None
     tokens_per_s_largest: float | None = None
@@ -54,7 +55,8 @@ class Model:
     parameters: int
     weight_bytes: float
     launches: int  # kernels of a step
-    kept: float = 1.0  # measured step over the model's on the run's own device
+    kept: float = 1.0  # measured device time over the model's on the run's own device
+    host_s: float = 0.0  # the host's work of a step, as it showed beside that device
 
     def token_s(self, device: Accelerator, batch: int, context: int) -> tuple[float, str] | None:
         """Time of a decode step and what bounds it; None where the device's figures are missing."""
@@ -68,7 +70,10 @@ class Model:
         compute = flops / curves.sustained(target, model)
         busy = float((memory**3 + compute**3) ** (1.0 / 3.0))
         busy += self.launches * KERNEL_S
-        return busy * self.kept, "memory" if memory >= compute else "compute"
+        device_s = busy * self.kept
+        if self.host_s > device_s:
+            return join(device_s, self.host_s), "host"
+        return join(device_s, self.host_s), "memory" if memory >= compute else "compute"
 
     def prefill_s(self, device: Accelerator, context: int) -> float | None:
         target = curves.target(device, self.shape.dtype or "fp16")
@@ -120,13 +125,17 @@ def model(basis: Basis) -> Model | None:
 
 
 def _calibrated(made: Model, basis: Basis) -> Model:
-    """Keeps the efficiency of a decode step that was measured on a known device."""
+    """Keeps what was measured of a decode step on a known device: its efficiency, and the host's
+    work, which shows where a device is faster than the launches."""
     if basis.source is None or not basis.step_s or not made.shape.decodes:
         return made
     here = made.token_s(basis.source, made.shape.batch, made.shape.context)
-    if here is None:
+    device_s = basis.seconds("compute", "memory")
+    if here is None or not device_s:
         return made
-    return replace(made, kept=min(OFF[1], max(OFF[0], basis.step_s / here[0])))
+    kept = min(OFF[1], max(OFF[0], device_s / here[0]))
+    shown = device_s + basis.seconds("host")
+    return replace(made, kept=kept, host_s=beside(shown, device_s))
 
 
 def mfu(operators: Sequence[Operator], step_s: float, device: Accelerator) -> float | None:

@@ -20,7 +20,7 @@ from ..accelerators.catalogue import Accelerator
 from . import curves
 from .basis import FIXED, Basis
 from .operators import CONVOLUTIONS, SIZES, STREAMS, Operator
-from .transfer import Range, join
+from .transfer import Range, beside, join
 
 # A measured operator is at most this far from the model: beyond, its FLOPs or bytes are wrong.
 MOST_OFF = 8.0
@@ -95,14 +95,16 @@ def _device_sums(basis: Basis, device: Accelerator, precision: str | None) -> _S
     there: dict[str, curves.Target | None] = {}
     here: dict[str, curves.Target | None] = {}
     for op in basis.operators:
+        if op.kind == "view":
+            continue  # takes no time anywhere, whatever its numbers are
         asked = converted(op, precision)
-        wanted = _runs_in(asked)
+        wanted = _runs_in(asked, device)
         if wanted not in there:
             there[wanted] = curves.target(device, wanted, model)
         target = there[wanted]
         if target is None:
             return None
-        own = _runs_in(op)
+        own = _runs_in(op, basis.source)
         if own not in here:
             here[own] = curves.target(basis.source, own, model) if basis.source else None
         if op.flops is None or op.bytes is None:
@@ -113,13 +115,34 @@ def _device_sums(basis: Basis, device: Accelerator, precision: str | None) -> _S
     return sums
 
 
-def _runs_in(op: Operator) -> str:
+def _runs_in(op: Operator, device: Accelerator | None) -> str:
     """The precision of the units an operator uses. PyTorch runs fp32 convolutions as TF32 where
-    there is TF32, and fp32 matrix products not, unless the job says otherwise."""
+    there is TF32, and fp32 matrix products not, unless the job says otherwise. Element-wise work
+    in fp64 goes by its bytes: where there are no fp64 units, software does it."""
     dtype = op.dtype if op.dtype in curves.FALLBACK else "fp32"
+    if dtype == "fp64" and op.kind in STREAMS and device and "fp64" not in device.flops:
+        return "fp32"
     if dtype == "fp32" and op.kind in CONVOLUTIONS:
         return "tf32"
     return dtype or "fp32"
+
+
+def why_not(basis: Basis, device: Accelerator, precision: str | None) -> str:
+    """Why `project` gave nothing for the device."""
+    if not basis.operators:
+        return "this run has no captured operators"
+    if not basis.step_s:
+        return "this run has no steady steps"
+    if device.bytes_per_s is None:
+        return "its memory bandwidth is not known"
+    lacking = sorted({
+        wanted for op in basis.operators if op.kind != "view"
+        for wanted in [_runs_in(converted(op, precision), device)]
+        if curves.usable_precision(device, wanted) is None
+    })  # fmt: skip
+    if lacking == ["fp64"]:
+        return "it has no fp64 for the job's products in fp64"
+    return f"no rate is known for {', '.join(lacking)} there"
 
 
 def converted(op: Operator, precision: str | None) -> Operator:
@@ -179,7 +202,7 @@ def _work_s(basis: Basis, device: Accelerator, sums: _Sums, model: curves.Parame
         x * scale for x in (sums.total, sums.compute, sums.memory)
     )
     # What shows of the host beside this device; a faster one shows more of it, a slower less.
-    host_s = max(dispatch_s, max(0.0, measured**4 - device_s**4) ** 0.25)
+    host_s = max(dispatch_s, beside(measured, device_s))
     return join(sums.total, host_s) * (measured / (join(device_s, host_s) or 1.0))
 
 

@@ -25,6 +25,7 @@ def render(advice: Advice, *, every: bool = False) -> str:
     lines += _tokens(shown)
     hidden = len(rows) - len(shown)
     lines.append("")
+    lines += [f"{row.id}: {note}." for row in shown for note in row.notes]
     if hidden:
         lines.append(f"{hidden} more with --all or --json.")
     own = "* the run's own device, as measured. " if any(r.current for r in shown) else ""
@@ -119,7 +120,7 @@ def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     if seconds < 120:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"

@@ -23,3 +23,8 @@ class Range:
 def join(device_s: float, host_s: float) -> float:
     """Device and host work side by side; the longer shows, a little more where they are equal."""
     return float((device_s**4 + host_s**4) ** 0.25)
+
+
+def beside(shown_s: float, device_s: float) -> float:
+    """The host's work that makes a device's time show as `shown_s`: the inverse of join."""
+    return float(max(0.0, shown_s**4 - device_s**4) ** 0.25)

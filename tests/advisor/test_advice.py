@@ -13,9 +13,10 @@ import pytest
 from accelprof.profiler import advisor
 from accelprof.profiler.accelerators.catalogue import find
 from accelprof.profiler.advisor import Question, curves
+from accelprof.profiler.advisor.table import render
 from accelprof.profiler.errors import UserError
 
-from .runs import product, record, stream
+from .runs import operator, product, record, stream
 
 
 def large() -> list[dict[str, Any]]:
@@ -236,3 +237,62 @@ def test_the_keys_of_the_contract_are_there_and_it_is_quick(heavy: advisor.Basis
     }  # fmt: skip
     assert all(keys <= set(row) for row in found["accelerators"])
     assert set(found["accelerators"][0]["step_ms"]) == {"low", "mid", "high"}
+
+
+def casts() -> list[dict[str, Any]]:
+    """What a captured step is full of: casts to fp64 that move nothing, small sums in fp64."""
+    return [
+        operator("aten::_to_copy", [[]], 0.01, flops=0.0, moved=0.0, dtype="fp64"),
+        operator("aten::sum", [[4096]], 0.01, flops=4096.0, moved=4096 * 8.0, dtype="fp64"),
+    ]
+
+
+def test_a_tpu_is_projected_though_a_few_operators_are_fp64(tmp_path: Path) -> None:
+    ops = large() + casts()
+    run = record(tmp_path / "run.duckdb", ops, work_ms=work_ms(ops))
+    found = rows(advisor.advise(advisor.read(run), Question(only=("v5e", "v6e", "a10g"))))
+    for row in found.values():
+        assert row.step_ms is not None, row.id
+        assert row.step_ms.low < row.step_ms.mid < row.step_ms.high
+        assert not row.notes
+    assert found["tpu-v6e"].step_ms.high < found["tpu-v5e"].step_ms.low
+
+
+def test_a_row_that_cannot_be_projected_says_why(tmp_path: Path) -> None:
+    ops = [*large(), product(4096, 4096, 4096, 30.0, dtype="fp64")]
+    run = record(tmp_path / "run.duckdb", ops, work_ms=work_ms(ops))
+    advice = advisor.advise(advisor.read(run), Question(only=("v6e", "h100-sxm")))
+    found = rows(advice)
+    assert found["h100-sxm-80gb"].step_ms is not None
+    assert found["tpu-v6e"].step_ms is None
+    assert "fp64" in found["tpu-v6e"].notes[0]
+    assert "tpu-v6e: not projected" in render(advice)
+
+
+def test_work_that_could_not_be_divided_moves_all_the_same(tmp_path: Path) -> None:
+    """A CPU whose ceilings nobody measured: its work is no time that stays on an accelerator."""
+    run = record(tmp_path / "cpu.duckdb", large(), work_ms=90_000.0, card=None, peak_bytes=None)
+    run.db.execute("DELETE FROM meta WHERE key = 'calibration'")
+    advice = advisor.advise(advisor.read(run), Question(only=("h100-sxm",)))
+    step = advice.accelerators[0].step_ms
+    assert step is not None
+    assert step.mid < 9_000.0
+
+
+def test_launches_show_where_a_device_decodes_faster_than_they_come(tmp_path: Path) -> None:
+    ops = [
+        product(1, 4096, 4096, 9.0, calls=400, dtype="fp16"),
+        operator(
+            "aten::scaled_dot_product_attention", [[1, 32, 1, 128], [1, 8, 512, 128]] * 2, 1.0,
+            calls=32, dtype="fp16", flops=2.7e8, moved=6.7e7,
+        ),
+    ]  # fmt: skip
+    run = record(
+        tmp_path / "run.duckdb", ops, work_ms=14.0, host_ms=4.0, card="h100-pcie-80gb",
+        trains=False, parameters=6_700_000_000, samples=1, peak_bytes=None,
+    )  # fmt: skip
+    found = rows(advisor.advise(advisor.read(run), Question(only=("h200-sxm",), context=512)))
+    row = found["h200-sxm-141gb"]
+    assert row.serving.bound == "host"
+    assert row.serving.ms_per_token == pytest.approx(row.step_ms.mid, rel=0.01)
+    assert row.serving.ms_per_token > 12.0
