@@ -30,6 +30,7 @@ ROWS_A_FRAME = 2000
 QUERY_TIMEOUT_S = 10.0
 CLIENT_TIMEOUT_S = QUERY_TIMEOUT_S + 5.0
 CLIENTS_AT_ONCE = 32
+CLOSING_S = 2.0  # an interrupted query ends within milliseconds
 _LENGTH = struct.Struct(">I")
 _INT64 = range(-(1 << 63), 1 << 64)
 _EXT = 1  # one msgpack extension: "kind:text" for the types that msgpack has not
@@ -169,7 +170,8 @@ class LiveServer:
         self._cursor = cursor
         self._timeout_s = query_timeout_s
         self._slots = threading.BoundedSemaphore(CLIENTS_AT_ONCE)
-        self._open: set[socket.socket] = set()
+        self._open: dict[socket.socket, threading.Thread] = {}
+        self._asking: set[duckdb.DuckDBPyConnection] = set()  # cursors with a query that runs
         self._closed = False
         (folder / SOCKET).unlink(missing_ok=True)  # of an agent that was killed
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -181,16 +183,24 @@ class LiveServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Takes the socket away and ends running queries; waits for no client."""
+        """Takes the socket away and ends running queries; waits for no client.
+
+        When it returns no query runs on the file any more: it can be closed.
+        """
         self._closed = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         (self._folder / SOCKET).unlink(missing_ok=True)
-        for connection in list(self._open):
+        deadline = time.monotonic() + CLOSING_S
+        self._thread.join(timeout=1.0)
+        for connection, thread in list(self._open.items()):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        self._thread.join(timeout=1.0)
+            while thread.is_alive() and time.monotonic() < deadline:
+                for cursor in list(self._asking):
+                    cursor.interrupt()
+                thread.join(timeout=0.02)
 
     def _accept(self) -> None:
         while not self._closed:
@@ -203,12 +213,13 @@ class LiveServer:
                     return
                 time.sleep(0.05)  # out of descriptors: try again, do not spin
                 continue
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._serve, args=(connection,), name="live-client", daemon=True
-            ).start()
+            )
+            self._open[connection] = thread
+            thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        self._open.add(connection)
         try:
             with connection, contextlib.suppress(OSError, FrameError):
                 connection.settimeout(CLIENT_TIMEOUT_S)
@@ -217,11 +228,12 @@ class LiveServer:
                 while request := receive_frame(connection, REQUEST_MAX_BYTES):
                     self._answer(connection, request)
         finally:
-            self._open.discard(connection)
+            self._open.pop(connection, None)
             self._slots.release()
 
     def _answer(self, connection: socket.socket, request: dict[str, Any]) -> None:
         cursor = self._cursor()
+        self._asking.add(cursor)
         timer = threading.Timer(self._timeout_s, cursor.interrupt)
         timer.daemon = True
         timer.start()
@@ -239,6 +251,7 @@ class LiveServer:
             send_frame(connection, {"error": str(error)[:2000]})
         finally:
             timer.cancel()
+            self._asking.discard(cursor)
             cursor.close()
 
 

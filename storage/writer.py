@@ -297,10 +297,13 @@ class RunWriter:
             self._closed = True
             try:
                 self._connection.close()
+            except duckdb.Error as error:  # a reader in this process is not done yet
+                if self.path != self._place:
+                    self.trouble = f"{error}; the run file stays in {self.path}"
+                return  # all is committed: whoever opens the file reads its write-ahead log
+            try:
                 if self.path != self._place:
                     unlocked.put_back(self.path, self._place)
-            except duckdb.Error as error:
-                self.trouble = str(error)
             except OSError as error:
                 self.trouble = f"{error}; the run file stays in {self.path}"
 

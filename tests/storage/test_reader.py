@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import random
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -321,6 +323,48 @@ def test_a_client_that_talks_nonsense_disturbs_nobody(tmp_path: Path) -> None:
         assert reader.select("SELECT 1", ()) == (["1"], [(1,)])
     server.close()
     writer.close()
+
+
+ENDLESS = "SELECT count(*) FROM range(100000000000) WHERE range % 7 = 3"
+
+
+def test_a_query_that_runs_at_the_end_is_ended_and_nothing_is_lost(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run.duckdb")
+    writer.append("event", [{"t_ns": 1, "kind": "x"}])
+    server = LiveServer(tmp_path, writer.cursor)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / live.SOCKET))
+        send_frame(client, {"sql": ENDLESS, "params": []})
+        deadline = time.monotonic() + 40
+        while not server._asking and time.monotonic() < deadline:
+            time.sleep(0.01)
+        server.close()
+        writer.close()
+    assert writer.trouble is None
+    with open_run(tmp_path) as reader:
+        assert reader.rows("SELECT kind FROM event") == [("x",)]
+
+
+def test_a_reader_of_this_process_that_is_not_done_loses_nothing(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run.duckdb")
+    writer.append("event", [{"t_ns": 1, "kind": "x"}])
+    cursor = writer.cursor()
+    busy = threading.Event()
+
+    def read() -> None:
+        busy.set()
+        with contextlib.suppress(duckdb.InterruptException):
+            cursor.execute(ENDLESS)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    busy.wait(10)
+    writer.close()
+    assert writer.trouble is None
+    while thread.is_alive():
+        cursor.interrupt()
+        thread.join(0.05)
+    cursor.close()
 
 
 class open_run_live:
