@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import UserError
 from . import settings as known
-from .measure import FEWEST, Arm, Measured, gain_interval, sigma_between
+from .measure import Arm, Measured, gain_interval, sigma_between
 from .settings import Settings, label
-from .trial import Loader, Outcome, Plan
+from .trial import FIRST_STEP_LIMIT_S, Loader, Outcome, Plan, require
 
 STEPS = 40  # steady steps a trial, unless asked
 LEAST_S = 2.0  # of steady time, unless steps are asked
 MOST_STEPS = 600
+TRIALS = 24  # that a budget should hold: slow steps are counted fewer of
 HOPELESS = 1.3  # a trial that is this much behind the best so far, after some steps, cannot win
 HOPELESS_STEPS = 12
 AS_GOOD = 0.97  # of the best: the simpler setting is taken
@@ -39,7 +39,7 @@ LEADERS = 3
 BUDGET = "the time was too short for all that could be tried: --budget gives more"
 COLD = "the first trial was over 10 % slower than its repeat (cold files): left out"
 LADDER = {"num_workers", "persistent_workers", "main_threads"}  # what an arm of it may set
-FIRST_STEP_LIMIT_S, STEP_LIMIT_S = 600.0, 60.0
+STEP_LIMIT_S = 60.0
 
 
 class Runner(Protocol):
@@ -84,10 +84,9 @@ class Search:
         self.began = self.clock()
         self.for_looking = 1.0 if self.asked.tries else FOR_LOOKING
         self._first_trial()
-        self._look()
-        self._repeat()
-        if self.short:
-            self.for_looking, self.short = 1.0, False
+        # again, for what repeats change: another leader has other neighbours
+        for part in (self.for_looking, 1.0):
+            self.for_looking, self.short = part, False
             self._look()
             self._repeat()
         if self.short:
@@ -105,43 +104,24 @@ class Search:
         if self._input_matters():
             self._workers()
             self._others()
+            self._climb_with_one_thread()
 
     # -- the job as it is --------------------------------------------------------------------
 
     def _first_trial(self) -> None:
         self.say("the job as it is")
         outcome = self.first = self._run(self.base, {})
-        self._require(outcome)
-        self.loader = outcome.loader
-        assert outcome.measured is not None
-        self.base.trials.append(outcome.measured)
-        self.base.ended.append(outcome.ended)
-        self._tell(self.base, outcome)
-
-    def _require(self, outcome: Outcome) -> None:
-        """Raises UserError when the job as it is gives nothing to compare with."""
-        words = f": {outcome.words}" if outcome.words else ""
-        if outcome.ended == "failed":
-            raise UserError(f"the job failed with status {outcome.status}{words}")
-        if outcome.steps_seen == 0 and outcome.ended == "stalled":
-            raise UserError(f"the job made no step within {FIRST_STEP_LIMIT_S:.0f} s{words}")
-        if outcome.ended == "stalled":
-            raise UserError(f"the job stopped making steps after {outcome.steps_seen}{words}")
-        if outcome.loader is None and outcome.steps_seen:
-            raise UserError("the job uses no DataLoader of torch, so there is nothing to tune")
-        wanted = self.asked.steps or FEWEST
-        found = outcome.measured.steps if outcome.measured else 0
-        if found < wanted:
-            raise UserError(
-                f"the job ended after {outcome.steps_seen} steps, {found} of them steady, and "
-                f"{wanted} steady ones are needed: let it run longer"
-                + (", or ask for fewer with --steps" if self.asked.steps else "")
-            )
+        require(outcome, self.asked.steps)
         if outcome.ended == "job-ended":
             self.notes.append(
                 f"the job ended by itself after {outcome.steps_seen} steps: longer trials would "
                 "say more"
             )
+        self.loader = outcome.loader
+        assert outcome.measured is not None
+        self.base.trials.append(outcome.measured)
+        self.base.ended.append(outcome.ended)
+        self._tell(self.base, outcome)
 
     def _input_matters(self) -> bool:
         """Whether the job waits, or is faster with batches out of memory."""
@@ -186,10 +166,29 @@ class Search:
         if self.base.trials[0].epochs > 0 and not self._now().persistent_workers:
             # A trial holds whole epochs: starting workers anew in each may be what costs.
             kept["persistent_workers"] = True
-        alone = self._arm({"main_threads": 1})
-        if alone.usable and alone.rate > CLEARLY * self.base.rate:
+        if self._one_thread_helps():
             kept["main_threads"] = 1
         return kept
+
+    def _one_thread_helps(self) -> bool:
+        """Whether it clearly did beside any number of workers."""
+        for arm in self.arms:
+            if arm.usable and arm.settings.get("main_threads") == 1:
+                rest = {k: v for k, v in arm.settings.items() if k != "main_threads"}
+                beside = self._arm(rest) if rest else self.base
+                if beside.usable and arm.rate > CLEARLY * beside.rate:
+                    return True
+        return False
+
+    def _climb_with_one_thread(self) -> None:
+        """What one thread gives the job, it may want more workers for."""
+        if not self._one_thread_helps():
+            return
+        best = self._best_workers()
+        for count in sorted({*self._counts(), 2 * best}):
+            if count > best and not (self._try_workers(count) and self._best_workers() == count):
+                break
+        self._between()
 
     def _shares_cores(self) -> bool:
         """A CPU job's own threads, by default one a core, compete with its workers."""
@@ -239,8 +238,8 @@ class Search:
         workers = int(self.leader().settings.get("num_workers", self._present_workers()))
         wanted: list[Settings] = []
         if workers and self._shares_cores():
-            early = () if self._present_workers() else (1,)
-            counts = {*early, max(1, int(self.asked.cores) // 2)}
+            # one was tried where the workers may have been too few for it to show
+            counts = {1, max(1, int(self.asked.cores) // 2)}
             wanted += [{"main_threads": count} for count in sorted(counts)]
         if workers and not self._at_ceiling():
             wanted.append({"prefetch_factor": 4})
@@ -372,6 +371,8 @@ class Search:
         if self.asked.steps:
             return found.steps >= wanted
         time_s = sum(t for t, _ in found.blocks)
+        if time_s >= self.asked.budget_s / TRIALS and found.steps >= HOPELESS_STEPS:
+            return True
         return found.steps >= wanted and (time_s >= LEAST_S or found.steps >= MOST_STEPS)
 
     def _hopeless(self, arm: Arm, found: Measured) -> bool:

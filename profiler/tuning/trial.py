@@ -24,8 +24,9 @@ from ...hooks import wire
 from ...storage import library
 from ...storage.reader import BadRunFile, QueryError, RunReader, open_run
 from ..diagnosis import sources
+from ..errors import UserError
 from ..spool import SpoolReader
-from .measure import Measured, Step, measured
+from .measure import FEWEST, Measured, Step, measured
 
 POLL_S = 0.25
 POLITE_S = (15.0, 5.0)  # after SIGINT, after SIGTERM
@@ -83,6 +84,30 @@ class Outcome:
     steps_seen: int = 0
     devices: list[str] = field(default_factory=list)
     others_cores: float | None = None  # that other processes used meanwhile; None: not known
+
+
+FIRST_STEP_LIMIT_S = 600.0
+
+
+def require(outcome: Outcome, asked_steps: int | None) -> None:
+    """Raises UserError when the job as it is gives nothing to compare with."""
+    words = f": {outcome.words}" if outcome.words else ""
+    if outcome.ended == "failed":
+        raise UserError(f"the job failed with status {outcome.status}{words}")
+    if outcome.steps_seen == 0 and outcome.ended == "stalled":
+        raise UserError(f"the job made no step within {FIRST_STEP_LIMIT_S:.0f} s{words}")
+    if outcome.ended == "stalled":
+        raise UserError(f"the job stopped making steps after {outcome.steps_seen}{words}")
+    if outcome.loader is None and outcome.steps_seen:
+        raise UserError("the job uses no DataLoader of torch, so there is nothing to tune")
+    wanted = asked_steps or FEWEST
+    found = outcome.measured.steps if outcome.measured else 0
+    if found < wanted:
+        raise UserError(
+            f"the job ended after {outcome.steps_seen} steps, {found} of them steady, and "
+            f"{wanted} steady ones are needed: let it run longer"
+            + (", or ask for fewer with --steps" if asked_steps else "")
+        )
 
 
 def run_trial(plan: Plan) -> Outcome:
