@@ -474,9 +474,15 @@ BUILT: dict[str, tuple[Make, Sizes]] = {
 IDS = ("text", "ids", "user", "item")
 
 
+def known(workload: str) -> str | None:
+    """The name that a workload's model stands under here."""
+    name = re.sub(r"-(?:decode|prefill|beam|sampling)$", "", workload)
+    return name if name in BUILT else None
+
+
 def find(workload: str, shape: str) -> tuple[nn.Module, Callable[[int, torch.dtype], Any]] | None:
     """The model on the meta device and what makes its inputs; None when it is not here."""
-    name = next((n for n in BUILT if workload == n or workload.startswith(n + "-")), None)
+    name = known(workload)
     if name is None:
         return None
     make, sizes = BUILT[name]

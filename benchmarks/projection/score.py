@@ -14,7 +14,7 @@ import torch
 
 from accelprof.profiler.advisor.curves import Parameters
 
-from . import errors, software, table
+from . import errors, models, software, table
 from .columns import Built, Columns, target_of
 from .sweep import Series, Times, project
 from .table import Row
@@ -221,7 +221,7 @@ def main(argv: list[str] | None = None) -> int:
     if asked.fit:
         from . import fit
 
-        return fit.report(built)
+        return fit.report([(group, made) for group, made in built if not _ours(group[0])])
     pairs = Table(built).pairs(software.parameters()) if built else []
     if not asked.summary:
         print_pairs(pairs)
@@ -232,8 +232,16 @@ def main(argv: list[str] | None = None) -> int:
     for reason, number in skipped.most_common():
         print(f"  {number:6d} {reason}")
     print()
-    print(summary(pairs, skipped.total()))
+    print(f"with the models of models.py, which no fit has seen: {summary(pairs, skipped.total())}")
+    ours = sum(len(group) for group, _ in built if _ours(group[0]))
+    libraries = [pair for pair in pairs if not _ours(pair.target)]
+    print(summary(libraries, skipped.total() + ours))
     return 0
+
+
+def _ours(row: Row) -> bool:
+    """Whether the row's model is none of torchvision, timm or transformers, but of models.py."""
+    return models.known(row.workload) is not None
 
 
 def _built(found: list[list[Row]], skipped: Counter[str]) -> list[tuple[list[Row], Built]]:

@@ -37,6 +37,7 @@ FALLBACK: dict[str, tuple[str, ...]] = {
 }
 TENSOR = {"fp8", "bf16", "fp16", "tf32", "int8", "fp4"}
 TILE = 128 * 128
+THIN = 16.0  # rows of a matrix product that reads weights, and little else
 _NM12 = ("volta", "turing", "pascal")
 _NM8 = ("ampere", "ga10", "cdna 2", "tpu v4", "tpu v3")
 # Products of one chip, whose factors in model.toml are shared
@@ -193,6 +194,8 @@ def _memory_s(op: Any, device: Target, eff: dict[str, Number], left: Number) -> 
         moved = moved * eff["norm_passes"]
     full = moved / (device.cache_bytes * eff["cache_share"]) + 1e-9
     resident = 1.0 / (1.0 + full ** eff["cache_edge"])
+    if op.kind == "gemm":  # a thin product is the reading of weights that no kernel just wrote
+        resident = resident * _where(op.width > THIN, 1.0, 0.0)
     return moved / (speed * device.bandwidth * (1.0 + (eff["cache_gain"] - 1.0) * resident))
 
 

@@ -48,11 +48,33 @@ def test_doubtful_and_incomplete_rows_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "value", "seconds"),
-    [("images/s", "64", 0.5), ("ms/batch", "20", 0.02), ("mels/s", "5", None)],
+    [
+        ("images/s", "64", 0.5),
+        ("ms/batch", "20", 0.02),
+        ("mels/s", "64", 32.0),
+        ("iterations/s", "8", 0.125),
+        ("TFLOP/s", "5", None),
+    ],
 )
 def test_a_step_in_seconds(tmp_path: Path, unit: str, value: str, seconds: float | None) -> None:
     rows, _ = read(tmp_path, line("t4", value=value, unit=unit))
     assert rows[0].step_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("framework", "shape", "seconds"),
+    [
+        ("x", "seq128", 32 * 128 / 50), ("x", "tgt192-mem192", 32 * 192 / 50),
+        ("x", "maxlen128-beamwidth4", 32 / 50), ("x", "sampling0.5", 32 / 50),
+        ("llama.cpp", "pp512", 32 * 512 / 50), ("x", "in128-out128", None),
+    ],
+)  # fmt: skip
+def test_a_step_of_tokens(
+    tmp_path: Path, framework: str, shape: str, seconds: float | None
+) -> None:
+    row = line("t4", "50", unit="tokens/s").replace("224x224", shape)
+    rows, _ = read(tmp_path, row.replace("pytorch", framework))
+    assert rows[0].step_s == (None if seconds is None else pytest.approx(seconds))
 
 
 @pytest.mark.parametrize(
