@@ -1,9 +1,16 @@
 """The ring of span records: an mmap file of this process in the spool folder.
 
-`emit` is the one function that hooks call. It keeps records for up to LATE_NS and has them written
-together: among a step's cold memory a lone write costs 5 us and keeping a record 1 us (in a row
-0.3 and 0.2). A killed process loses what it kept. Forked children and loader workers, which end
-without a word, write at once. The ring opens with the first write, in the process that writes.
+Records are kept for up to LATE_NS and written together: among a step's cold memory a lone write costs
+5 us and keeping a record 0.5 us (in a row 0.3 and 0.1). They are kept as plain numbers, three a record:
+objects would set off the garbage collector. A killed process loses what it kept. Forked children and
+loader workers, which end without a word, write at once. The ring opens with the first write, in the
+process that writes.
+
+Hooks call `emit`. The four of every training step do the same in place, without its frame:
+
+    keep((start, end, record))
+    if end >= home.late:
+        flush()
 """
 
 import mmap
@@ -11,26 +18,28 @@ import os
 import sys
 import time
 from _thread import allocate_lock
+from operator import eq, sub
+from struct import pack_into
 
 from . import facts, threads, wire
+from .threads import home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
-    Record = tuple[int, int, int]
+    Columns = tuple[list[int], list[int], list[int]]  # starts, ends and third words of records
 
 clock = time.perf_counter_ns
 cpu_clock = time.thread_time_ns
 LATE_NS = 50_000_000
 
 _late = LATE_NS
-_due = 0  # a record that ends then or later is written, and all before it
-_kept: "list[Record]" = []
-_keep = _kept.append
+_kept: "list[int]" = []
+keep = _kept.extend  # of a record as one tuple: a thread that comes between does not tear it
 _lock = allocate_lock()  # of whoever writes
-_write: "Callable[[Iterable[Record]], None] | None" = None
+_write: "Callable[[Columns], None] | None" = None
 _words: "memoryview | None" = None  # of the header and all after it, 8 bytes each
 _mapped: "list[mmap.mmap]" = []  # never unmapped: its descriptor may by then be the job's
 
@@ -38,6 +47,7 @@ _mapped: "list[mmap.mmap]" = []  # never unmapped: its descriptor may by then be
 # one record, while its calls and what lies between them are short. Only calls in training: in
 # inference each may be a step.
 SHORT_NS, MANY = 200_000, 100
+CHUNK = 32  # records a write
 _FLAGS = wire.F_GRAD | wire.F_TRAINING
 _CALL_MASK = wire.KIND_MASK | (_FLAGS | wire.F_RAISED) << wire.FLAG_SHIFT
 _CALL = wire.FORWARD | _FLAGS << wire.FLAG_SHIFT
@@ -56,33 +66,35 @@ def meta(kind: int, ident: int = 0, value: int = 0, flags: int = 0) -> int:
 
 def emit(start: int, end: int, record: int) -> None:
     """A span from `start` to `end` (clock). `record`: see meta, with a thread's `other` in it."""
-    _keep((start, end, record))
-    if end >= _due:
+    keep((start, end, record))
+    if end >= home.late:
         flush()
 
 
 def flush() -> None:
     """Writes what is kept. A thread that comes while another writes leaves it to that one."""
-    global _due, _write
+    global _write
     if not _lock.acquire(False):
         return
     try:
-        _due = clock() + _late
+        home.late = clock() + _late if _late else 0
         found = _kept[:]
         if not found:
             return
         del _kept[: len(found)]
         if _write is None:
             _write = _opened()
-        _write(found if len(found) < MANY else _joined(found))
+        columns = found[::3], found[1::3], found[2::3]
+        many = sum(map(eq, columns[2], columns[2][1:])) if len(found) > 3 * MANY else 0
+        _write(columns if many < MANY else _joined(columns))
     finally:
         _lock.release()
 
 
 def at_once() -> None:
     """From here on this process keeps nothing back."""
-    global _late, _due
-    _late = _due = 0
+    global _late
+    _late = home.late = 0
 
 
 def control() -> int:
@@ -104,27 +116,28 @@ def reset() -> None:
     threads.reset()
 
 
-def _joined(records: "list[Record]") -> "list[Record]":
+def _joined(columns: "Columns") -> "Columns":
     """The records, with runs of short calls of one root as one record each."""
-    out: "list[Record]" = []
-    begun, until, of, calls = 0, 0, -1, 0
-    for record in records:
-        start, end, what = record
+    starts, ends, words = out = ([], [], [])  # type: Columns
+    until, of, calls = 0, -1, 0
+    for start, end, what in zip(*columns):
         short = what & _CALL_MASK == _CALL and end - start < SHORT_NS
         if short and what == of and 0 <= start - until < SHORT_NS:
             calls, until = calls + 1, end
-            out[-1] = (begun, end, what | _CALLS | calls << wire.VALUE_SHIFT)
+            ends[-1], words[-1] = end, what | _CALLS | calls << wire.VALUE_SHIFT
         else:
-            out.append(record)
-            begun, until, of, calls = start, end, what if short else -1, 1
+            starts.append(start)
+            ends.append(end)
+            words.append(what)
+            until, of, calls = end, what if short else -1, 1
     return out
 
 
-def _dropped(records: "Iterable[Record]") -> None:
+def _dropped(columns: "Columns") -> None:
     """Stands for the writer where no ring could be opened."""
 
 
-def _opened() -> "Callable[[Iterable[Record]], None]":
+def _opened() -> "Callable[[Columns], None]":
     try:
         return _open()
     except Exception as error:
@@ -132,7 +145,7 @@ def _opened() -> "Callable[[Iterable[Record]], None]":
         return _dropped
 
 
-def _open() -> "Callable[[Iterable[Record]], None]":
+def _open() -> "Callable[[Columns], None]":
     """Makes the ring of this process and the function that writes to it."""
     global _words
     facts.begin()
@@ -152,14 +165,22 @@ def _open() -> "Callable[[Iterable[Record]], None]":
     buffer[:8] = wire.MAGIC  # last: a header without it is not read
     _words = memoryview(buffer).cast("Q")
 
-    pack, number = wire.RECORD.pack_into, 0
-    mask, first = wire.RING_RECORDS - 1, wire.HEADER_SIZE
+    number = 0
 
-    def write(records: "Iterable[Record]") -> None:
+    def write(columns: "Columns") -> None:
         nonlocal number
-        for start, end, record in records:
-            number += 1
-            pack(buffer, first + ((number & mask) << 5), start, end - start, record, number)
+        starts, ends, words = columns
+        at, many = 0, len(starts)
+        flat = [0] * (4 * many)
+        flat[::4], flat[2::4] = starts, words
+        flat[1::4] = list(map(sub, ends, starts))
+        flat[3::4] = range(number + 1, number + 1 + many)
+        while at < many:  # word by word in this order: a record's number is its last
+            slot = number + 1 & wire.RING_RECORDS - 1
+            count = min(many - at, CHUNK, wire.RING_RECORDS - slot)
+            place = wire.HEADER_SIZE + slot * wire.RECORD_SIZE
+            pack_into(f"@{4 * count}Q", buffer, place, *flat[4 * at : 4 * (at + count)])
+            at, number = at + count, number + count
 
     return write
 

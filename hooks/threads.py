@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Inside:
-    """Of one thread; the last five only in `home`, which every hook has at hand anyway."""
+    """Of one thread; the last six only in `home`, which every hook has at hand anyway."""
 
     __slots__ = (
-        "backward", "collective", "data", "device", "due", "forward", "logging", "news", "other",
-        "saving", "stepping", "syncing", "thread", "timer", "uncalled",
+        "backward", "collective", "data", "device", "due", "forward", "late", "logging", "news",
+        "other", "saving", "stepping", "syncing", "thread", "timer", "uncalled",
     )  # fmt: skip
 
     def __init__(self, other: int) -> None:
@@ -26,6 +26,7 @@ class Inside:
         self.other = other  # goes into the meta word of every record
         self.data = self.forward = self.backward = self.stepping = False
         self.saving = self.syncing = self.logging = self.collective = False
+        self.late = 0  # a record that ends then or later is written, and all before it
         self.due = 0  # ticks of the capture before this time need not be told
         self.news = False  # a root may come up that is not known yet, or not told yet
         self.device: "Any" = None  # devices.Timer of a job that has a device,

@@ -12,7 +12,7 @@ from _thread import get_ident
 from .. import ring, wire
 from ..facts import fact
 from ..patching import Hook, undress, user_frame
-from ..ring import emit
+from ..ring import emit, flush, keep
 from ..threads import home, inside
 
 TYPE_CHECKING = False
@@ -31,11 +31,13 @@ workers: "Any" = sys.modules["torch.utils.data._utils.worker"]  # has a note in 
 SEQUENCES = (tuple, list)
 FEED = "_accelprof_feed"  # attribute of an iterator; it cannot be pickled anyway
 
-# A wait is looked at closely (its CPU time; in process how its batch was made) where that tells
-# something: among the last CLOSE waits of this loader was a long one. Of others one in CLOSE is,
-# and of batches that were all of one size so far every CLOSE_SIZE-th is looked at for its size.
-# In a quick step two readings of a thread's CPU time cost 9 us, timing a batch 8 us, a size 2 us.
-LONG_NS, CLOSE, CLOSE_SIZE = 500_000, 32, 8
+# The first CLOSE waits of a loader are looked at closely (their CPU time; in process how the batch was
+# made), then one each REST_NS or so: in a quick step two readings of a thread's CPU time cost 9 us
+# and timing a batch 8 us, more in a step that leaves nothing in the cache. The rest is not always the
+# same: workers bring batches in a rhythm. Of batches that were all of one size so far every
+# SIZES-th is looked at for its size, which costs 2 us.
+CLOSE, REST_NS, SIZES = 32, 50_000_000, 8
+VARIED_NS = (1 << 23) - 1  # up to 8 ms more
 
 _loaders = 0
 
@@ -47,14 +49,16 @@ def look_out() -> None:
 class Feed:
     """What is known of a loader."""
 
-    __slots__ = ("ident", "meta", "samples", "short", "varies")
+    __slots__ = ("again", "ident", "looks", "meta", "samples", "turn", "varies")
 
     def __init__(self, ident: int) -> None:
         self.ident = ident
         self.meta = wire.DATA_WAIT | ident << IDENT
         self.samples = -1  # of its last batch
         self.varies = False  # batches of two sizes were seen
-        self.short = 0  # waits since a long one; at 2 * CLOSE it starts again at CLOSE
+        self.turn = 0  # of SIZES
+        self.looks = 0  # close ones so far
+        self.again = 0  # when the next is due
 
 
 def install(module: "Any") -> None:
@@ -188,16 +192,17 @@ def _next(original: "Any") -> "Any":
                 undress(error)
                 raise
         here.data = True
-        feed, look = self._accelprof_feed, None
-        meta, short = feed.meta | here.other, feed.short
-        if short <= CLOSE:
-            look = Look(self)
-        timer = here.timer
-        mark = timer.mark() if timer is not None else None
+        feed, look, mark = self._accelprof_feed, None, None
+        meta, timer = feed.meta | here.other, here.timer
         start = clock()
+        if start >= feed.again or timer is not None:
+            look = Look(self, feed, start) if start >= feed.again else None
+            mark = timer.mark() if timer is not None else None
+            start = clock()
         try:
             batch = original(self)
-            if short <= CLOSE or feed.varies or not short % CLOSE_SIZE:
+            feed.turn = turn = (feed.turn + 1) % SIZES
+            if look is not None or feed.varies or not turn:
                 _size(feed, batch)
             return batch
         except StopIteration as error:
@@ -212,14 +217,11 @@ def _next(original: "Any") -> "Any":
             here.data = False
             end = clock()
             try:
-                meta |= NO_CPU if look is None else look.end()
-                emit(start, end, meta)
+                keep((start, end, meta | (NO_CPU if look is None else look.end())))
+                if end >= home.late:
+                    flush()
                 if mark is not None:
                     timer.done(wire.DATA_WAIT, start, mark)
-                if end - start >= LONG_NS:
-                    feed.short = 0
-                else:
-                    feed.short = short + 1 if short < 2 * CLOSE else CLOSE
                 if home.news:
                     look_out()
             except Exception as error:
@@ -231,8 +233,11 @@ def _next(original: "Any") -> "Any":
 class Look:
     """A close look at one wait."""
 
-    def __init__(self, iterator: "Any") -> None:
+    def __init__(self, iterator: "Any", feed: Feed, now: int) -> None:
         """Never raises."""
+        feed.looks += 1
+        if feed.looks >= CLOSE:
+            feed.again = now + REST_NS + (now & VARIED_NS)
         self.fetcher: "Any" = None
         try:
             self.fetcher = getattr(iterator, "_dataset_fetcher", None)

@@ -16,7 +16,7 @@ from sys import getrefcount
 from .. import capture, devices, postimport, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress
-from ..ring import emit
+from ..ring import flush, keep
 from ..threads import home, inside
 from . import loader
 
@@ -211,7 +211,9 @@ class RootCall:
             here.forward = False
             end = clock()
             try:
-                emit(start, end, meta)
+                keep((start, end, meta))
+                if end >= home.late:
+                    flush()
                 if mark is not None:
                     timer.done(wire.FORWARD, start, mark)
                 home.uncalled = 0

@@ -7,7 +7,7 @@ from _thread import get_ident
 from .. import capture, devices, ring, wire
 from ..facts import fact
 from ..patching import Hook, dress, undress, user_frame
-from ..ring import emit
+from ..ring import flush, keep
 from ..threads import home, inside
 from . import modules
 
@@ -48,9 +48,12 @@ def _backward(original: "Any") -> "Any":
                 here.backward = False
                 try:
                     end = clock()
-                    for called in ends:
-                        called(start, end)
-                    emit(start, end, meta)
+                    if ends:
+                        for called in ends:
+                            called(start, end)
+                    keep((start, end, meta))
+                    if end >= home.late:
+                        flush()
                     if mark is not None:
                         timer.done(BACKWARD, start, mark)
                 except Exception as error:
@@ -129,7 +132,9 @@ def _step(original: "Any") -> "Any":
                 try:
                     known = _known.get(id(self))
                     ident = known[0] if known is not None else _number(self)
-                    emit(start, end, meta | ident << IDENT)
+                    keep((start, end, meta | ident << IDENT))
+                    if end >= home.late:
+                        flush()
                     if mark is not None:
                         timer.done(OPTIMIZER, start, mark)
                     if home.device is not None:
