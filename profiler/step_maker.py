@@ -12,7 +12,7 @@ from .accounting import Accountant, Tally
 from .ring import Span
 from .step_rows import Row, Step, StepRows
 
-Mode: TypeAlias = Literal["unknown", "train", "backward", "inference", "marked"]
+Mode: TypeAlias = Literal["unknown", "train", "backward", "inference", "loading", "marked"]
 
 PAUSE_NS = 1_000_000_000  # what comes after such a pause does not belong to the last step
 MAKERS = frozenset({wire.DATA_WAIT, wire.FORWARD, wire.BACKWARD, wire.OPTIMIZER})
@@ -45,7 +45,9 @@ class StepMaker:
     def _reset(self) -> None:
         self._applied: dict[int, int] = {}  # optimizer: steps in this step
         self._done_at: int | None = None  # end of the last call that makes this a whole step
-        self._called: dict[int, int] = {}  # root module: calls (backward: in training)
+        self._called: dict[
+            int, int
+        ] = {}  # root module: calls (backward: in training; loading: of loaders)
         self._backwards = 0
         self._forwards = 0
         self._waiting = False  # a batch was fetched and nothing used it yet
@@ -73,7 +75,7 @@ class StepMaker:
         if start is not None:
             border = max(border, start + self._tally.total())
         if start is not None and border > start:
-            kind = self.mode if self.mode in ("inference", "marked") else "train"
+            kind = self.mode if self.mode in ("inference", "loading", "marked") else "train"
             self._sum(start, border)
             self._tell_held()
             if self._tally.phases.get("evaluation"):

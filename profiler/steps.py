@@ -6,7 +6,9 @@ A step ends
              of the last optimizer before one that already stepped in this step steps again;
 - backward:  (a backward and never an optimizer) where the next fetch starts after a backward, or,
              without a loader, where a root module is called in training again;
-- inference: (neither) where a root module already called is called again, or at a fetch.
+- inference: (neither) where a root module already called is called again, or at a fetch;
+- loading:   (nothing but fetches) where a loader that was already asked is asked again. The first call
+             of a model ends it: the statistics of a data set are taken before a training.
 
 Which of these a process does shows only after a while: until then its spans are kept and nothing
 is said (`unknown`). So the validation before a training is part of the first training step, and
@@ -31,6 +33,7 @@ KEPT_SPANS = 16_384  # of one step; beyond this the earlier ones are summed up
 UNKNOWN_FORWARDS = 64  # calls without a backward until a process counts as inference,
 UNKNOWN_NS = 20_000_000_000  # or this long;
 SETUP_FACTOR = 10  # ten times that when it has made an optimizer
+FEWEST_LOADS = 8  # batches of a process that ends and never did more than fetch: fewer are a look
 UNKNOWN_BACKWARDS = 200  # backwards without an optimizer until none is expected
 # Steps of one optimizer for one batch: WGAN's critic takes 5. More is a batch fetched once and
 # trained on for long, unless this process has been seen fetching for its steps.
@@ -102,7 +105,7 @@ class StepBuilder(StepMaker):
         if self._other_calls and not (self._seen_calls() or self._held):
             self._switch_thread()
         if self.mode == "unknown" and self._spans:
-            self._decide("backward" if self._backwards else "inference")
+            self._decide(self._likely())
         if self._number == 0 and max(self._applied.values(), default=0) > 2:
             self._go_inline()  # one batch, trained on all the time
         self._finish_step()
@@ -172,6 +175,8 @@ class StepBuilder(StepMaker):
             self._other_calls = 0
             if self._others:
                 self._others.clear()
+            if self.mode == "loading":
+                self._decide("unknown")
         if self.mode == "unknown":
             self._learn(span)
         elif kind == wire.DATA_WAIT:
@@ -205,6 +210,8 @@ class StepBuilder(StepMaker):
                 self._decide("backward")
         elif kind == wire.OPTIMIZER and not span[3] & wire.F_RAISED:
             self._decide("train")
+        elif kind == wire.DATA_WAIT and self._only_loads(span):
+            self._decide("loading")
         elif kind != wire.DATA_WAIT and not self._seen_calls() and len(self._spans) > 1024:
             del self._spans[:512]  # set-up work: no step begins there
 
@@ -214,6 +221,21 @@ class StepBuilder(StepMaker):
         return self._forwards >= UNKNOWN_FORWARDS * factor or (
             self._forwards > 2 and span[1] - since >= UNKNOWN_NS * factor
         )
+
+    def _only_loads(self, span: Span) -> bool:
+        if self._seen & _CALLS or len(self._spans) < UNKNOWN_FORWARDS:
+            return False
+        return span[1] - self._spans[0][0] >= UNKNOWN_NS * (
+            SETUP_FACTOR if self.optimizer_known else 1
+        )
+
+    def _likely(self) -> Mode:
+        """What a process does that has not shown it and ends, or has done too much to wait on."""
+        if self._backwards:
+            return "backward"
+        batches = sum(s[2] == wire.DATA_WAIT and not s[3] & _NO_BATCH for s in self._spans)
+        loads = not self._seen & _CALLS and batches >= FEWEST_LOADS
+        return "loading" if loads else "inference"
 
     def _seen_calls(self) -> bool:
         return any(span[2] in MAKERS for span in self._spans)
@@ -233,6 +255,8 @@ class StepBuilder(StepMaker):
             ends = bool(self._applied)
         elif self.mode == "backward":
             ends = self._backwards > 0
+        elif self.mode == "loading":
+            ends = span[4] in self._called or bool(self._called and span[3] & _NO_BATCH)
         else:
             ends = self.mode == "inference" and bool(self._called)
         if ends:
@@ -240,6 +264,9 @@ class StepBuilder(StepMaker):
             self._close(span[0])
         if not span[3] & _NO_BATCH:
             self._waiting = True
+            if self.mode == "loading":
+                self._called[span[4]] = 1
+                self._done_at = span[1]
         self._spans.append(span)
 
     def _forward(self, span: Span) -> None:
@@ -336,7 +363,7 @@ class StepBuilder(StepMaker):
         """Bounds what a long step keeps. The newest part stays: a parent may still come."""
         start = self._begin()
         if self.mode == "unknown":
-            self._decide("backward" if self._backwards else "inference")
+            self._decide(self._likely())
             return
         half = len(self._spans) // 2
         cut = next(

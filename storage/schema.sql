@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS step (
     pid INTEGER, rank INTEGER, step BIGINT,
     t_ns BIGINT,                    -- start, UTC
     duration_ns BIGINT,
-    kind VARCHAR,                   -- train | inference | marked
+    kind VARCHAR,                   -- train | inference | loading | marked
     data_wait_ns BIGINT,            -- steady waits in next()
     iterator_ns BIGINT,             -- iterator start, first batch of an epoch, StopIteration
     h2d_ns BIGINT, forward_ns BIGINT, backward_ns BIGINT, optimizer_ns BIGINT,

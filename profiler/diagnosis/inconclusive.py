@@ -83,6 +83,11 @@ def all_evaluation(part: float) -> str:
 
 def unsplit(view: RunView) -> str:
     share = percent(view.shares["other"])
+    if all(step.kind == "loading" for step in view.steady.steps):
+        return (
+            f"No model was called: {share} of the time is the loop's own work on its batches, "
+            f"{percent(view.shares['input'])} is waiting for them."
+        )
     if not view.on_cpu:
         return (
             f"{share} of the time is spent on the device, but nothing says whether memory or "

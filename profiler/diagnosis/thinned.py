@@ -25,6 +25,13 @@ FIRST = 250  # steps of each process that are always read: warm-up is looked for
 LAST = 40
 
 
+# A pass over the data before a training is no part of it
+_JUDGED = (
+    "(kind IS DISTINCT FROM 'loading' OR "
+    "NOT EXISTS (SELECT 1 FROM step WHERE kind IS DISTINCT FROM 'loading'))"
+)
+
+
 class Taken(NamedTuple):
     """The steps that were read, by pid, and how many there are."""
 
@@ -38,13 +45,15 @@ class Taken(NamedTuple):
 
 def read(reader: Reader, *, processes: int | None = None) -> Taken:
     """The steps of one run file; `processes` is how many make steps in all files together."""
-    bounds = reader.rows("SELECT pid, count(*), min(step), max(step) FROM step GROUP BY pid")
+    bounds = reader.rows(
+        f"SELECT pid, count(*), min(step), max(step) FROM step WHERE {_JUDGED} GROUP BY pid"
+    )
     counts = {pid: count for pid, count, _, _ in bounds}
     several = max(processes or 0, len(counts), 1)
-    where = ""
+    where = f"WHERE {_JUDGED}"
     if sum(counts.values()) * several > MOST * max(1, len(counts)):
         first, last = min(row[2] for row in bounds), max(row[3] for row in bounds)
-        where = "WHERE " + _some(first, last, max(FEWEST, KEPT // several))
+        where += f" AND ({_some(first, last, max(FEWEST, KEPT // several))})"
     found: dict[int, list[Step]] = defaultdict(list)
     for row in reader.rows(f"SELECT {STEP_COLUMNS} FROM step {where} ORDER BY t_ns"):
         step = Step(*row)
@@ -78,7 +87,8 @@ def whole(reader: Reader, pid: int, part: Steady) -> Whole | None:
     row = reader.rows(
         "SELECT count(*), sum(duration_ns), quantile_cont(duration_ns, [0.5, 0.95]), "
         f"CASE WHEN count(*) = count(samples) THEN sum(samples) END, {sums} FROM step "
-        "WHERE pid = ? AND t_ns >= ? AND duration_ns > 0 AND NOT coalesce(captured, false)",
+        f"WHERE {_JUDGED} AND pid = ? AND t_ns >= ? AND duration_ns > 0 "
+        "AND NOT coalesce(captured, false)",
         (pid, part.steps[0].t_ns),
     )[0]
     count, duration, (p50, p95), samples = row[:4]

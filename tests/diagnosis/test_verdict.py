@@ -346,3 +346,19 @@ def test_nothing_but_evaluation_is_not_judged() -> None:
     run = loop(evaluation=48.0, data_wait=0.5, forward=0.3, backward=0.3, optimizer=0.2).process()
     found = diagnose(run, now_ns=T0).verdict
     assert found.bottleneck == "inconclusive" and "Evaluation takes 95 %" in found.headline
+
+
+def test_a_loop_that_only_loads_is_input_bound_by_its_waits() -> None:
+    run = Run().steps(60, 10, data_wait=9, kind="loading").fact("loader", id=1, num_workers=0)
+    report = diagnose(run.process())
+    assert report.verdict.bottleneck == "input-bound" and report.time.steps == 59
+
+    busy = diagnose(Run().steps(60, 10, data_wait=1, kind="loading").process())
+    assert busy.verdict.bottleneck == "inconclusive"
+    assert "No model was called" in busy.verdict.headline
+
+
+def test_a_pass_over_the_data_before_the_training_is_no_part_of_it() -> None:
+    run = Run().steps(60, 10, data_wait=9, kind="loading")
+    report = diagnose(run.steps(30, 10, data_wait=1, forward=4, backward=4).process())
+    assert report.time.steps == 29 and report.time.shares["input"] < 0.2

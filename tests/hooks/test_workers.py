@@ -138,7 +138,7 @@ def test_forks_while_a_thread_writes(tmp_path: Path) -> None:
     assert not any(p.of("PHASE") for p in processes[1:]) and processes[0].of("PHASE")
 
 
-def test_quick_batches_in_process_are_sampled_slow_ones_are_not(tmp_path: Path) -> None:
+def test_batches_in_process_are_looked_at_for_a_part_of_the_time(tmp_path: Path) -> None:
     """A collate belongs to its fetch: they are recorded or left out together."""
     script = """
         import time, torch
@@ -160,7 +160,11 @@ def test_quick_batches_in_process_are_sampled_slow_ones_are_not(tmp_path: Path) 
     assert len(main.of("FETCH")) == len(main.of("COLLATE"))
     slow = [s for s in main.of("FETCH") if s.end - s.start > 1_500_000]
     quick = [s for s in main.of("FETCH") if s not in slow]
-    # Of 600 the first 33, one in 32, and those after one that stumbled
-    assert len(slow) >= 5 and 33 <= len(quick) < 500
-    unmeasured = [s for s in main.of("DATA_WAIT") if s.flags & wire.F_NO_CPU]
-    assert 100 < len(unmeasured) <= 600 - 33
+    # Of 600 the first 32, then one in 50 ms: more of them only where the machine hardly runs us
+    assert len(slow) >= 5 and len(slow) + len(quick) >= 5 + 32
+    measured = [s for s in main.of("DATA_WAIT") if not s.flags & wire.F_NO_CPU]
+    looks = len(main.of("FETCH"))
+    ends = 4  # two makings of an iterator; a look may fall on the wait that ends an epoch
+    assert looks <= len(measured) <= looks + ends
+    span = main.of("DATA_WAIT")[-1].end - main.of("DATA_WAIT")[0].start
+    assert looks <= 2 * 32 + 2 + span // 50_000_000
