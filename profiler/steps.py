@@ -7,8 +7,8 @@ A step ends
 - backward:  (a backward and never an optimizer) where the next fetch starts after a backward, or,
              without a loader, where a root module is called in training again;
 - inference: (neither) where a root module already called is called again, or at a fetch;
-- loading:   (nothing but fetches) where a loader that was already asked is asked again. The first call
-             of a model ends it: the statistics of a data set are taken before a training.
+- loading:   (nothing but fetches) where a loader that was already asked is asked again. The first
+             call of a model ends it: the statistics of a data set are taken before a training.
 
 Which of these a process does shows only after a while: until then its spans are kept and nothing
 is said (`unknown`). So the validation before a training is part of the first training step, and

@@ -31,11 +31,11 @@ workers: "Any" = sys.modules["torch.utils.data._utils.worker"]  # has a note in 
 SEQUENCES = (tuple, list)
 FEED = "_accelprof_feed"  # attribute of an iterator; it cannot be pickled anyway
 
-# The first CLOSE waits of a loader are looked at closely (their CPU time; in process how the batch was
-# made), then one each REST_NS or so: in a quick step two readings of a thread's CPU time cost 9 us
-# and timing a batch 8 us, more in a step that leaves nothing in the cache. The rest is not always the
-# same: workers bring batches in a rhythm. Of batches that were all of one size so far every
-# SIZES-th is looked at for its size, which costs 2 us.
+# The first CLOSE waits of a loader are looked at closely (their CPU time; in process how the batch
+# was made), then one each REST_NS or so: in a quick step two readings of a thread's CPU time cost
+# 9 us and timing a batch 8 us, more in a step that leaves nothing in the cache. The rest is not
+# always the same: workers bring batches in a rhythm. Of batches that were all of one size so far
+# every SIZES-th is looked at for its size, which costs 2 us.
 CLOSE, REST_NS, SIZES = 32, 50_000_000, 8
 VARIED_NS = (1 << 23) - 1  # up to 8 ms more
 

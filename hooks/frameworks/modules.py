@@ -193,9 +193,7 @@ class RootCall:
                 undress(error)
                 raise
         here.forward = True
-        meta = self.meta | here.other
-        if _grad_enabled():
-            meta |= GRAD
+        meta = self.meta | here.other | (GRAD if _grad_enabled() else 0)
         if root.training:  # type: ignore[union-attr]
             meta |= TRAINING
         timer = here.timer

@@ -81,13 +81,16 @@ def all_evaluation(part: float) -> str:
     return f"Evaluation takes {percent(1.0 - part)} of the time: too little is training to judge."
 
 
+def only_loading(view: RunView) -> str:
+    own, waits = percent(view.shares["other"]), percent(view.shares["input"])
+    return (
+        f"No model was called: {own} of the time is the loop's own work on its batches, "
+        f"{waits} is waiting for them."
+    )
+
+
 def unsplit(view: RunView) -> str:
     share = percent(view.shares["other"])
-    if all(step.kind == "loading" for step in view.steady.steps):
-        return (
-            f"No model was called: {share} of the time is the loop's own work on its batches, "
-            f"{percent(view.shares['input'])} is waiting for them."
-        )
     if not view.on_cpu:
         return (
             f"{share} of the time is spent on the device, but nothing says whether memory or "

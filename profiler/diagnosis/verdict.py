@@ -80,7 +80,8 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     if (made := takes_cores(view, name)) is not None:
         return _by_cpu(view, made, fired)
     if name == "other":
-        return _refused(view, inconclusive.unsplit(view))
+        loads = all(step.kind == "loading" for step in view.steady.steps)
+        return _refused(view, (inconclusive.only_loading if loads else inconclusive.unsplit)(view))
     (next_share, next_name) = next(pair for pair in ranked[1:] if pair[1] != "other")
     # Evaluation has no bottleneck of its own: the rest is judged as if it were the whole
     margin = (top - next_share) / part
