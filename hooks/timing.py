@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 RAISED = F_RAISED << FLAG_SHIFT
 
 
-def timed(hook: Hook, record: int, within: str) -> "Callable[[Any], Any]":
+def timed(hook: Hook, record: int, within: str, shortest_ns: int = 0) -> "Callable[[Any], Any]":
     """Makes wrappers that write `record` (see ring.meta) around the original.
 
     `within` names the attribute of `inside` that keeps calls inside of it unrecorded.
+    Calls that take less than `shortest_ns` are not worth a record.
     """
     clock = ring.clock
 
@@ -37,7 +38,9 @@ def timed(hook: Hook, record: int, within: str) -> "Callable[[Any], Any]":
                     setattr(here, within, False)
                     if not hook.off:
                         try:
-                            ring.emit(start, clock(), meta)
+                            end = clock()
+                            if end - start >= shortest_ns:
+                                ring.emit(start, end, meta)
                         except Exception as error:
                             hook.fail(error)
 

@@ -76,11 +76,11 @@ F_CALLS = 0x04  # the value is a number of calls
 FACT_PROCESS = (
     "process"  # pid ppid start_ns python executable argv flags rank local_rank world_size
 )
-FACT_TORCH = "torch"  # version cuda threads
+FACT_TORCH = "torch"  # version cuda
 # id num_workers batch_size prefetch pin_memory persistent context dataset length where
 FACT_LOADER = "loader"
 FACT_OPTIMIZER = "optimizer"  # id name parameters tensors bytes state_bytes foreach fused where
-FACT_ROOT = "root"  # id name parameters bytes dtype where
+FACT_ROOT = "root"  # id name parameters bytes threads dtype where
 FACT_LOGGER = "logger"  # id name
 FACT_PHASE = "phase"  # id name
 FACT_WORKER = "worker"  # worker parent (pid): this process is a loader worker

@@ -23,7 +23,10 @@ HOOKS = (
     ("torch.serialization", "saving", "install_save"),
     ("torch.distributed.checkpoint", "saving", "install_distributed"),
     ("safetensors.torch", "saving", "install_safetensors"),
+    ("transformers.modeling_utils", "saving", "install_transformers"),
     ("pickle", "saving", "install_pickle"),
+    ("numpy", "saving", "install_numpy"),
+    ("joblib", "saving", "install_joblib"),
     ("os", "saving", "install_sync"),
     ("torch.cuda", "allocator", "install"),
     ("torch.utils.tensorboard.writer", "loggers", "install_writer"),
@@ -56,7 +59,6 @@ def install(torch: "Any") -> None:
         "torch",
         version=str(torch.__version__),
         cuda=getattr(version, "cuda", None),
-        threads=None,
     )
     trial = TRIAL_HOOKS if os.environ.get(wire.ENV_TUNE) else ()
     for module, file, function in HOOKS + trial:

@@ -14,6 +14,7 @@ from ..facts import fact
 from ..patching import Hook, undress, user_frame
 from ..ring import emit, flush, keep
 from ..threads import home, inside
+from . import lengths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _feed(loader: "Any") -> Feed:
         context=getattr(context, "_name", None) or _start_method(loader.num_workers),
         dataset=type(getattr(loader, "dataset", None)).__qualname__,
         collate=getattr(getattr(loader, "collate_fn", None), "__name__", None),
-        length=None,  # len() would run the job's code
+        length=lengths.length(loader),
         where=_where.get(id(loader)),
     )
     return feed

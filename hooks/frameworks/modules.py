@@ -288,6 +288,8 @@ def _tell(root: "Any", ident: int) -> None:
             name=type(root).__name__,
             parameters=parameters,
             bytes=size,
+            # By now torch has made up its mind: to ask earlier would be to do it
+            threads=torch_c.get_num_threads(),
             dtype=str(tensors[0].dtype).replace("torch.", "") if tensors else None,
             where=code and f"{code.co_filename}:{code.co_firstlineno}",
         )

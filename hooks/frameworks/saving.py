@@ -1,6 +1,7 @@
 """Checkpoints, and what makes them durable."""
 
 import sys
+from io import BytesIO
 
 from .. import wire
 from ..patching import Hook, undress
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 hook, syncs = Hook("checkpoint"), Hook("fsync")
 _saving = timed(hook, wire.CHECKPOINT, "saving")
+SMALL_NS = 1_000_000  # a metric, an index, a state of a few numbers
+_dumping = timed(hook, wire.CHECKPOINT, "saving", SMALL_NS)
 
 
 def install_save(module: "Any") -> None:
@@ -39,6 +42,11 @@ def install_safetensors(module: "Any") -> None:
         hook.wrap(module, name, _saving, inline=True)
 
 
+def install_transformers(module: "Any") -> None:
+    """transformers.modeling_utils"""
+    hook.wrap(module.PreTrainedModel, "save_pretrained", _saving)
+
+
 def install_pickle(module: "Any") -> None:
     """pickle, whose dump to a file is many a job's checkpoint"""
     native = sys.modules.get("_pickle")
@@ -48,12 +56,28 @@ def install_pickle(module: "Any") -> None:
         hook.replace(native, "dump", module.dump)
 
 
+def install_numpy(module: "Any") -> None:
+    """numpy"""
+    for name in ("save", "savez", "savez_compressed"):
+        hook.wrap(module, name, _dump)
+
+
+def install_joblib(module: "Any") -> None:
+    """joblib"""
+    defined = sys.modules.get(getattr(module.dump, "__module__", ""))
+    hook.wrap(module, "dump", _dump)
+    if defined is not None and hasattr(defined, "dump"):
+        hook.replace(defined, "dump", module.dump)
+
+
 def _dump(original: "Any") -> "Any":
-    timed_one = _saving(original)
+    """For what writes anything to a file: calls that take long are checkpoints."""
+    timed_one = _dumping(original)
 
     def dump(*args: "Any", **kwargs: "Any") -> "Any":
-        try:  # a data set that keeps what it made is no checkpoint
-            return (original if inside().data else timed_one)(*args, **kwargs)
+        try:  # a data set that keeps what it made is no checkpoint, nor is a buffer in memory
+            aside = inside().data or any(issubclass(type(one), BytesIO) for one in args[:2])
+            return (original if aside else timed_one)(*args, **kwargs)
         except BaseException as error:
             undress(error)
             raise

@@ -266,7 +266,7 @@ def _loaders(facts: Sequence[dict[str, Any]]) -> tuple[Loader, ...]:
 
 def _threads(facts: Sequence[dict[str, Any]], run: dict[str, Any]) -> int | None:
     """Threads that torch was told to use within an operator."""
-    told = [f.get("threads") for f in _all(facts, wire.FACT_TORCH)]
+    told = [f.get("threads") for f in (*_all(facts, wire.FACT_ROOT), *_all(facts, wire.FACT_TORCH))]
     known = next((n for n in told if isinstance(n, int) and n > 0), None)
     variables = (run.get("environment") or {}).get("variables") or {}
     text = str(variables.get("OMP_NUM_THREADS", "")).split(",")[0].strip()

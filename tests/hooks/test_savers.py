@@ -6,6 +6,8 @@ from pathlib import Path
 
 from hooked import both
 
+from accelprof.hooks import wire
+
 
 def test_distributed_and_safetensors(tmp_path: Path) -> None:
     site = tmp_path / "site" / "safetensors"
@@ -34,28 +36,49 @@ def test_distributed_and_safetensors(tmp_path: Path) -> None:
     assert not main.fact("hook_off")
 
 
-def test_pickle_to_a_file_is_a_checkpoint_but_not_within_a_loader(tmp_path: Path) -> None:
+def test_a_long_dump_to_a_file_is_a_checkpoint_but_not_within_a_loader(tmp_path: Path) -> None:
     script = """
-        import pickle, _pickle, torch
-        model = torch.nn.Linear(4, 4)
+        import io, pickle, _pickle, time, torch
+        import joblib, numpy
+
+        class Slow:
+            def __reduce__(self):
+                time.sleep(0.002)
+                return Slow, ()
+
         with open("model.pkl", "wb") as file:
-            pickle.dump(model.state_dict(), file)
+            pickle.dump(Slow(), file)
+            pickle.dump("small", file)
+        pickle.dump(Slow(), io.BytesIO())
+        numpy.save("array.npy", numpy.array([Slow()]), allow_pickle=True)
+        numpy.save(io.BytesIO(), numpy.array([Slow()]), allow_pickle=True)
+        joblib.dump(Slow(), "model.joblib")
+        print(pickle.loads(pickle.dumps(numpy.save)) is numpy.save, numpy.save.__module__)
         class Cached(torch.utils.data.Dataset):
             def __len__(self): return 1
             def __getitem__(self, at):
                 with open("sample.pkl", "wb") as file:
-                    pickle.dump([at], file)
+                    pickle.dump([at, Slow()], file)
                 return at
         print(next(iter(torch.utils.data.DataLoader(Cached()))))
         print(pickle.loads(pickle.dumps(pickle.dump)) is pickle.dump, _pickle.dump is pickle.dump)
         try:
-            pickle.dump(lambda: 0, open("x", "wb"))
+            pickle.dump([Slow(), lambda: 0], open("x", "wb"))
         except Exception as error:
             print(type(error).__name__)
     """
-    _, ours = both(script, tmp_path)
+    site = tmp_path / "site" / "joblib"
+    site.mkdir(parents=True)
+    (site / "__init__.py").write_text("from .numpy_pickle import dump\n")
+    (site / "numpy_pickle.py").write_text(
+        "import pickle\ndef dump(value, filename):\n"
+        "    with open(filename, 'wb') as file:\n        pickle.dump(value, file)\n"
+    )
+    _, ours = both(script, tmp_path, PYTHONPATH=str(site.parent))
     main = ours.main()
-    assert len(main.of("CHECKPOINT")) == 2 and not main.fact("hook_off")
+    # pickle, numpy (with pickle inside), joblib (the same), and the one that failed
+    assert len(main.of("CHECKPOINT")) == 4 and not main.fact("hook_off")
+    assert [bool(s.flags & wire.F_RAISED) for s in main.of("CHECKPOINT")] == [False] * 3 + [True]
 
 
 def test_loggers(tmp_path: Path) -> None:
