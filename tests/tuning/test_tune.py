@@ -70,6 +70,7 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # a tuning alone may take its ten minutes
 def test_jobs_that_cannot_be_tuned(tmp_path: Path) -> None:
     loop = "import torch\np = torch.nn.Parameter(torch.ones(9))\no = torch.optim.SGD([p], 0.1)\n"
     loop += "for _ in range(10**9):\n    p.sum().backward(); o.step(); o.zero_grad()\n"
@@ -95,6 +96,7 @@ ARGUMENT = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # a tuning alone may take its ten minutes
 @pytest.mark.parametrize("job", SPACES)
 def test_the_advice_is_as_good_as_exhaustive_search(tmp_path: Path, job: str) -> None:
     """Every setting of a held-back job, set in its own code; the advice set there as well."""
