@@ -181,6 +181,7 @@ class RoofView:
 
     ops: tuple[OpPoint, ...] = ()
     roof: Roof | None = None
+    captures: tuple[int, ...] = ()  # steps of each capture that the job has made
 
 
 @dataclass(frozen=True)
@@ -192,9 +193,10 @@ class LogLine:
 
 @dataclass(frozen=True)
 class LogView:
-    """What happened, what could not be read, and accelprof's own messages."""
+    """What the job wrote, what happened, what could not be read, accelprof's own messages."""
 
     lines: tuple[LogLine, ...] = ()
+    output_kept: bool = False  # False: the job wrote to a terminal that is not ours
 
 
 Detail = DeviceTrends | StepsView | InputView | RoofView | LogView

@@ -37,7 +37,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
 )
 WRAPPERS = ("run", "tune")
 OK, WRONG_USE, NOTHING, INTERRUPTED = 0, 2, 3, 130
-_EXAMPLE = "Example: accelprof run python train.py --lr 3, then accelprof report"
+_EXAMPLE = "Example: accelprof run python train.py --lr 1e-3, then accelprof report"
 
 
 def app() -> NoReturn:

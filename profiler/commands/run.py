@@ -43,7 +43,7 @@ def run(  # noqa: PLR0917 - typer reads the options from the signature
 
     The first word that is no option begins COMMAND.
 
-    Example: accelprof run --name baseline --tag lr=3 python train.py --lr 3
+    Example: accelprof run --name baseline --tag lr=1e-3 python train.py --lr 1e-3
     """
     if not command[0]:
         raise UserError("the command is empty")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +22,7 @@ def sql(
 ) -> None:
     """Ask a run's tables: run, step, host_sample, process, op, finding, ...; views steps, timeline.
 
-    Example: accelprof sql last "SELECT avg(ms), quantile_cont(ms, 0.95) FROM steps"
+    Example: accelprof sql last "SELECT avg(ms), max(ms) FROM steps"
     """
     if len(words) > (1 if every else 2):
         given = 'sql --all "SELECT ..."' if every else 'sql last "SELECT ..."'
@@ -88,11 +89,16 @@ def _print_table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
     from rich.text import Text
 
     table = Table(box=None, header_style="bold")
-    for column in columns:
-        table.add_column(Text(column))
+    for at, column in enumerate(columns):
+        numbers = any(_is_number(row[at]) for row in rows)
+        table.add_column(Text(column), justify="right" if numbers else "left")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     Console().print(table)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _print_tabbed(columns: list[str], rows: list[tuple[Any, ...]]) -> None:

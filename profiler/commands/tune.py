@@ -44,7 +44,7 @@ def tune(  # noqa: PLR0917 - typer reads the options from the signature
     main_threads, worker_threads, cudnn_benchmark or matmul_precision (which changes numerics).
     Without --try, numbers of workers and what may help beside them are chosen by the usable cores.
 
-    Example: accelprof tune --try num_workers=2,4,8 python train.py --lr 3
+    Example: accelprof tune --try num_workers=2,4,8 python train.py --lr 1e-3
     """
     from ..host_limits import host_limits
     from ..tuning import result, search, settings

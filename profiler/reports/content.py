@@ -107,7 +107,7 @@ def steps(report: Report) -> list[str]:
         return [f"none steady of {total}" if time.steps_total else "none seen"]
     step = figures.milliseconds(time.step_ms.p50)
     if time.step_ms.p95 is not None:
-        step += f" each (p95 {figures.milliseconds(time.step_ms.p95)})"
+        step += f" median (p95 {figures.milliseconds(time.step_ms.p95)})"
     parts = [f"{figures.count(time.steps)} steady", step]
     if time.steps_per_s is not None:
         parts.append(figures.rate(time.steps_per_s, "steps"))

@@ -146,8 +146,9 @@ def after(*keys: str) -> Callable[[Pilot[None]], Awaitable[None]]:
         ("gpu", (200, 60), ("home", "right", "right")),
         ("gpu", (120, 40), ("t",)),
         ("cpu", (80, 24), ("question_mark",)),
+        ("cpu", (80, 24), ("3", "o", "down")),
     ],
-    ids=["small", "large", "light", "help"],
+    ids=["small", "large", "light", "help", "newest-steps"],
 )
 def test_picture(
     snap_compare: Callable[..., bool], app: Callable[[str], TopApp], name: str,

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...profiler.launch import RunOptions, launch
+from .kept import Keeper
 
 CHUNK = 1 << 16
 DRAIN_S = 0.5  # after the launcher's end: what the terminal still holds
@@ -27,8 +28,9 @@ TERM = "xterm-256color"  # what the emulator understands
 class PtyJob:
     """The running launcher. `sink` gets every piece of output, on the reader's thread."""
 
-    def __init__(self, pid: int, master: int, folder: Path | None) -> None:
+    def __init__(self, pid: int, master: int, folder: Path | None, kept: Keeper) -> None:
         self.folder = folder  # of the run; None when it is not recorded
+        self._kept = kept
         self.status: int | None = None
         self.ended = threading.Event()
         self.sink: Callable[[bytes], object] = lambda _: None
@@ -66,6 +68,7 @@ class PtyJob:
                 return
             if not data:
                 return
+            self._kept.put(data)
             self.sink(data)
 
     def _wait(self) -> None:
@@ -99,7 +102,8 @@ def spawn(options: RunOptions, columns: int, rows: int) -> PtyJob:
     os.close(told_write)
     with os.fdopen(told_read, "rb") as told:
         folder = os.fsdecode(told.read())
-    return PtyJob(pid, master, Path(folder) if folder else None)
+    path = Path(folder) if folder else None
+    return PtyJob(pid, master, path, Keeper(path, columns, rows))
 
 
 def _tell(descriptor: int, folder: Path | None) -> None:

@@ -66,11 +66,28 @@ class RoofChart(Panel[Snapshot]):
         found = snapshot.details.get("roofline")
         if not isinstance(found, RoofView):
             return Text("…", draw.QUIET)
-        if found.roof is None:
-            why = "this machine's ceilings are not known: accelprof calibrate measures them"
-            return Text(why, draw.QUIET)
-        if not found.ops:
-            why = "no operators with known work so far; a live run's captures are read at its end"
-            return Text(why, draw.QUIET)
         width, height = self.size
-        return plot.roofline(found.ops, found.roof, width, height)
+        note = Text(_note(found, snapshot), draw.QUIET) if not found.ops else None
+        if found.roof is None:
+            return note or Text(_UNKNOWN, draw.QUIET)
+        if note is None:
+            return plot.roofline(found.ops, found.roof, width, height)
+        lines = len(note.wrap(self.app.console, max(1, width)))
+        return Text("\n").join([plot.roofline((), found.roof, width, height - lines), note])
+
+
+_UNKNOWN = "this machine's ceilings are not known: `accelprof calibrate` measures them"
+
+
+def _note(found: RoofView, snapshot: Snapshot) -> str:
+    """Why there is no operator yet, and when there will be some."""
+    if not snapshot.live:
+        without = "no operator with known FLOPs and bytes was captured in this run"
+        return without if found.roof else f"{without}; {_UNKNOWN}"
+    made = len(found.captures)
+    if made:
+        steps = figures.count(sum(found.captures), "step")
+        so_far = f"{steps} captured so far; the operators appear here when the job has ended"
+    else:
+        so_far = "operators appear here when the job has ended; no step is captured so far"
+    return so_far if found.roof else f"{so_far}. Ceilings: calibrated at the end, too, if need be"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
+from ...profiler.report import Time
 from ...profiler.reports import figures
 from ...profiler.reports.plain import clean, fit
 from ..draw import QUIET, STRONG
-from ..model import Epoch, Snapshot
+from ..model import Epoch, Pace, Snapshot
 
 _MARKS = {
     "running": ("●", "bold #009E73"),
@@ -66,16 +67,20 @@ class RunHeader(Widget):
         return f"{figures.clock(seen.elapsed_s)} of {figures.clock(seen.length_s)} {self._replay}"
 
     def _rates(self, seen: Snapshot) -> list[str]:
-        pace = seen.pace
+        """Of the last minute; of a run that is over, and not replayed, its own as in the report."""
+        of: Pace | Time = seen.pace
+        p50_ms = seen.pace.p50_ms
+        if not seen.live and not self._replay and seen.report.time.steps_per_s is not None:
+            of, p50_ms = seen.report.time, seen.report.time.step_ms.p50
         found = []
-        if pace.steps_per_s is not None:
-            found.append(figures.rate(pace.steps_per_s, "steps"))
-        if pace.samples_per_s is not None:
-            found.append(figures.rate(pace.samples_per_s, "samples"))
+        if of.steps_per_s is not None:
+            found.append(figures.rate(of.steps_per_s, "steps"))
+        if of.samples_per_s is not None:
+            found.append(figures.rate(of.samples_per_s, "samples"))
         if seen.epoch is not None:
             found.append(_epoch(seen.epoch, seen.live))
-        if pace.p50_ms is not None:
-            found.append(f"{figures.milliseconds(pace.p50_ms)} a step")
+        if p50_ms is not None:
+            found.append(f"{figures.milliseconds(p50_ms)} a step")
         if seen.report.time.steps_total:
             found.append(figures.count(seen.report.time.steps_total, "step"))
         return found

@@ -25,6 +25,7 @@ class Rows(ScrollView, can_focus=True):
     DEFAULT_CSS = """
     Rows {
         height: 1fr;
+        overflow-x: hidden;
         border-top: solid $primary-muted;
         border-title-color: $text-accent;
         border-title-style: bold;
@@ -118,12 +119,14 @@ class Rows(ScrollView, can_focus=True):
         self._fit()
 
     def _fit(self) -> None:
-        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        # No width: with one, the vertical bar's own column called for a horizontal bar, and whether
+        # that stayed depended on which of the two came first
+        self.virtual_size = Size(0, len(self._rows) + 1)
 
     # -- drawing -------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        width = self.scrollable_content_region.width
         if y == 0:
             line = self._line([Text(name, draw.QUIET) for name in self._head], width)
             return self._strip(line, width, self.rich_style)
