@@ -105,9 +105,9 @@ def steps(report: Report) -> list[str]:
     if not time.steps:
         total = figures.count(time.steps_total)
         return [f"none steady of {total}" if time.steps_total else "none seen"]
-    step = figures.milliseconds(time.step_ms.p50)
+    step = f"p50 {figures.milliseconds(time.step_ms.p50)}"
     if time.step_ms.p95 is not None:
-        step += f" median (p95 {figures.milliseconds(time.step_ms.p95)})"
+        step += f", p95 {figures.milliseconds(time.step_ms.p95)}"
     parts = [f"{figures.count(time.steps)} steady", step]
     if time.steps_per_s is not None:
         parts.append(figures.rate(time.steps_per_s, "steps"))

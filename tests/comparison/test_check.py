@@ -118,6 +118,7 @@ def test_for_people(home: Path) -> None:
     assert first.startswith("FAILED  max-input-share: 6") and "limit 25 %" in first
     assert second.startswith("passed  min-throughput")
     assert total.startswith("1 of 2 limits failed")
+    assert done.stderr == ""  # the answer is on stdout, whole
 
 
 def test_junit(home: Path, tmp_path: Path) -> None:

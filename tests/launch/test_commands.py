@@ -111,7 +111,13 @@ def test_sql(bench: Bench) -> None:
         "rows": [["one", "1.500", None]],
     }
     assert bench.run("sql", "SELECT name FROM run").stdout == b"name\none\n"
-    for wrong in ("DROP TABLE run", "SELECT nosuch FROM run"):
+    for wrong, said in (
+        ("DROP TABLE run", "SELECT"),
+        ("SELECT nosuch FROM run", 'Referenced column "nosuch" not found'),
+        ("SELECT * FROM setps", "Did you mean"),
+        ("SELECT (1", "syntax error"),
+    ):
         done = bench.run("sql", wrong)
         assert (done.returncode, done.stdout) == (2, b"")
-        assert len(done.stderr.splitlines()) == 1
+        (line,) = done.stderr.decode().splitlines()
+        assert line.startswith("accelprof: ") and said in line

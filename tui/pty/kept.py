@@ -79,6 +79,8 @@ class Keeper:
             (self._folder / NAME).replace(self._folder / OLDER)
             self._begin()
             file = self._file
+            if file is None:
+                return
         line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         self._written += file.write(line) or 0
 
@@ -115,7 +117,7 @@ def _pieces(path: Path) -> Iterator[tuple[int, str]]:
             after, kind, text = json.loads(row)
             if kind == "o":
                 yield int((began + after) * 1e9), str(text)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             continue
 
 

@@ -115,10 +115,8 @@ def _balance(found: Input) -> list[tuple[str, str]]:
     cost = f"{figures.seconds(room.batch_s)} to make what a step uses"
     if room.batch_cpu_s is not None:
         cost += f", {figures.seconds(room.batch_cpu_s)} of it CPU"
-    used = (
-        f"{figures.seconds(room.step_s)} a step on average, "
-        f"{figures.seconds(room.work_s)} without waiting"
-    )
+    used = f"mean step {figures.seconds(room.step_s)}"
+    used += f", {figures.seconds(room.work_s)} without waiting"
     if room.free_cores is not None:
         used += f"; {room.free_cores:.1f} of {room.cpus} cores free"
     return [("making", cost), ("using", used)]

@@ -17,7 +17,7 @@ from .view import View
 # Keys of the report's ranks with their names here and how they are written; others follow as told
 _KNOWN: dict[str, tuple[str, Any]] = {
     "rank": ("RANK", str), "pid": ("PID", str), "steps": ("STEPS", figures.count),
-    "step_ms": ("MEAN STEP", figures.milliseconds), "input_share": ("INPUT", figures.share),
+    "step_ms": ("MEAN", figures.milliseconds), "input_share": ("INPUT", figures.share),
     "communication_share": ("COMMUNICATION", figures.share),
 }  # fmt: skip
 
