@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..storage.library import RUN_FILE
 from ..storage.reader import BadRunFile, QueryError, open_run
 from .report import Confidence
 from .reports.plain import clean
@@ -21,6 +22,7 @@ from .reports.summary import SUMMARY_KEY, read_summary
 
 _READERS = 4  # opening a file takes about 15 ms, most of it outside Python
 _AT_ONCE = 64
+_STARTING_S = 60.0
 _STAMP_SLACK_S = 60  # an id is made a moment before its run starts
 
 
@@ -94,12 +96,22 @@ def find(folders: Iterable[Path], wanted: Wanted, limit: int | None = None) -> l
 
 def read_all(folders: list[Path]) -> list[Row]:
     """The runs that can be read; each of the others is one line on stderr."""
+    folders = [folder for folder in folders if not _starting(folder)]
     with ThreadPoolExecutor(_READERS) as pool:
         rows = list(pool.map(_read_or_complaint, folders))
     for row in rows:
         if isinstance(row, str):
             print(f"accelprof: left out: {clean(row, 300)}", file=sys.stderr)
     return [row for row in rows if isinstance(row, Row)]
+
+
+def _starting(folder: Path) -> bool:
+    """Its recorder has just been started and has no file yet: nothing to tell of, nor wrong."""
+    try:
+        young = time.time() - folder.stat().st_mtime < _STARTING_S
+    except OSError:
+        return False
+    return young and not (folder / RUN_FILE).exists()
 
 
 def _read_or_complaint(folder: Path) -> Row | str:

@@ -101,7 +101,8 @@ def resolve(text: str = "last", *, root: Path | None = None) -> Path:
         return path
     if by_id:
         shown = ", ".join(run.name for run in by_id[:3])
-        raise RunNotFound(f"{text!r} begins {len(by_id)} runs ({shown}, ...): add a letter or two")
+        more = ", ..." if len(by_id) > 3 else ""
+        raise RunNotFound(f"{text!r} begins {len(by_id)} runs ({shown}{more}): give more of the id")
     raise RunNotFound(_not_found(text, runs, home() / "runs" if root is None else root))
 
 

@@ -6,6 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Beside other test processes everything takes its time, and that is no fault of the code
+settings.register_profile(
+    "beside-others", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("beside-others")
 
 # pytest-xdist tells its workers the size of its own terminal.
 PRIVATE = ("ACCELPROF_", "PYTHONPATH", "NO_COLOR", "STEPS", "EVERY", "COLUMNS", "LINES")

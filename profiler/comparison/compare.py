@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..launch import name_from
 from ..report import Report
 from ..reports import figures
 from ..reports.plain import clean
@@ -22,7 +23,7 @@ def compare(sides: Sequence[Side], *, table: bool = False) -> Comparison:
     return Comparison(
         runs=[side.id for side in sides], names=names, changed=changed, metrics=found,
         verdicts=[_verdict(side.report) for side in sides], findings=_findings(sides),
-        headline=_going(sides, names) + headline(sides, names, found, changed),
+        headline=_going(sides, names) + _unlike(sides) + headline(sides, names, found, changed),
         notes=_notes(sides),
         table=eight(sides) if table else None,
     )  # fmt: skip
@@ -55,6 +56,14 @@ def _going(sides: Sequence[Side], names: Sequence[str]) -> str:
         return ""
     verb = "still runs, so its" if len(going) == 1 else "still run, so their"
     return f"{', '.join(going)} {verb} figures are so far. "
+
+
+def _unlike(sides: Sequence[Side]) -> str:
+    """Runs of unlike programs, said before a ratio that then says nothing of a change."""
+    programs = dict.fromkeys(name_from(side.report.run.command) for side in sides)
+    if len(programs) < 2 or not all(programs):
+        return ""
+    return f"Different programs ({', '.join(clean(name, 40) for name in programs)}). "
 
 
 # -- in one sentence ---------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def _proxy(view: RunView) -> bool:
 def _hooks(view: RunView, processes: Sequence[dict[str, Any]], lost: int) -> Any:
     python = [p for p in processes if p["hooks"] is not None]
     loaded = [p for p in python if p["hooks"] == "loaded"]
-    if not loaded:
+    if not loaded or view.imported:  # another tool recorded it
         return "none"
     off = any(f.get("k") == "hook_off" for p in loaded for f in p["facts"])
     return "partial" if off or lost or not view.steps else "full"

@@ -107,11 +107,19 @@ def unsplit(view: RunView) -> str:
             "split it: run with --capture auto, or ask for one with `accelprof capture`"
         )
     if view.ceilings is None:
-        return f"{share} of the time is the step's own work, but this machine's ceilings are not " \
-            "known: run `accelprof calibrate --python PYTHON`, then the job again."  # fmt: skip
+        return f"{share} of the time is the step's own work, but {_no_ceilings(view)}."
     if view.split is not None and view.split.stalled > view.split.unknown / 2:
         return _stalled(view, share)
     return f"{share} of the time is in operators whose FLOPs and bytes are not known."
+
+
+def _no_ceilings(view: RunView) -> str:
+    if view.imported:
+        return "the ceilings of the machine that recorded the trace are not known"
+    return (
+        "this machine's ceilings are not known: run `accelprof calibrate --python PYTHON` with the "
+        "job's Python, then the job again"
+    )
 
 
 def _stalled(view: RunView, share: str) -> str:

@@ -34,6 +34,7 @@ CAPTURE_COST = 0.5  # of the captured step, from which its split is only roughly
 LEAST_TRAINING = 0.05  # of the time
 MOSTLY_EVALUATION = 0.5  # of the time, beyond which the training part is not what matters
 SPLIT = ("compute", "memory", "host")
+SEEN = 0.005  # a share that is shown as 1 % or more
 ORDER: tuple[Confidence, ...] = ("low", "medium", "high")
 
 
@@ -140,7 +141,7 @@ def _verdict(
     facts += why.evidence if why else []
     if name in SPLIT and view.split is not None:
         facts.append(evidence(_split_text(view), "memory_or_compute", "captured operators"))
-    against = [f"{NAMES[next_name]} is next with {percent(view.shares[next_name])}", *doubts.texts]
+    against = [*_rivals(view, next_name), *doubts.texts]
     evaluation = view.shares.get("evaluation", 0.0)
     headline = _headline(view, name, top, why, evaluation)
     if (change := windows.phases(windows.over_time(view))) is not None:
@@ -152,6 +153,17 @@ def _verdict(
         headline=headline,
         cause=cause, evidence=_unique(facts), speedup_limit=speedup_limit(top), against=against,
     )  # fmt: skip
+
+
+def _rivals(view: RunView, next_name: str) -> list[str]:
+    """What else the time may be: the next largest share, and what was not told apart."""
+    following, unknown = view.shares[next_name], view.shares.get("other", 0.0)
+    found = []
+    if following >= SEEN:
+        found.append(f"{NAMES[next_name]} is next with {percent(following)}")
+    if unknown >= max(following, 0.05):
+        found.append(f"{percent(unknown)} of the time is not told apart")
+    return found
 
 
 def _headline(

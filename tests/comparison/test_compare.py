@@ -7,11 +7,12 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from accelprof.profiler.comparison import chance, changes
+from accelprof.profiler.comparison import chance, changes, compare
 from accelprof.profiler.comparison.metrics import step_rate
 from accelprof.profiler.comparison.sides import Block
 
@@ -51,6 +52,15 @@ def test_json_has_the_keys_of_the_contract(home: Path) -> None:
         {"name", "unit", "values", "ratio", "interval", "significant"} <= set(m)
         for m in found["metrics"]
     )
+
+
+def test_runs_of_unlike_programs_are_said_to_be_that_before_any_ratio() -> None:
+    def side(*words: str) -> Any:
+        return SimpleNamespace(report=SimpleNamespace(run=SimpleNamespace(command=list(words))))
+
+    sides = [side("python", "cnn.py"), side("python", "-u", "infer.py", "--n", "3")]
+    assert compare._unlike(sides) == "Different programs (cnn, infer). "
+    assert compare._unlike([side("python", "cnn.py"), side("python3", "./cnn.py", "-x")]) == ""
 
 
 def test_a_real_change_is_told_with_its_cause(home: Path) -> None:

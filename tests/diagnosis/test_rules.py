@@ -220,6 +220,15 @@ def test_steady_memory_is_not_growth() -> None:
     assert "memory-growth" not in ids(diagnose(leak(0), now_ns=T0))
 
 
+def test_start_up_without_steps_is_not_growth() -> None:
+    run = Run().process().host(0.5, memory_total_bytes=16 << 30, memory_used_bytes=8 << 30)
+    run.add("process_sample", (
+        {"t_ns": T0 + i * 500 * MS, "pid": 10, "cpu_cores": 1, "rss_bytes": (40 + i * 9) << 20}
+        for i in range(58)
+    ))  # fmt: skip
+    assert "memory-growth" not in ids(diagnose(run, now_ns=T0))
+
+
 def test_growth_is_predicted() -> None:
     report = diagnose(leak(3 << 20), now_ns=T0)
     texts = [e.text for f in report.findings if f.id == "memory-growth" for e in f.evidence]

@@ -14,6 +14,8 @@ CERTAIN = 6.0  # slope over its standard error
 WORTH_BYTES, WORTH_SHARE = 50 << 20, 0.05  # growth over the steady part
 # Memory that settles grows in its first half only
 LATE = 0.4
+# Without steps nobody knows what is start-up: imports and models are loaded by then
+UNSTEPPED_S = 120.0
 
 
 def growth(points: Sequence[tuple[int, int]]) -> float | None:
@@ -35,6 +37,9 @@ def growth(points: Sequence[tuple[int, int]]) -> float | None:
 def judge(view: RunView) -> Judgement:
     if len(view.job.main_rss) < POINTS:
         return Undecidable(f"{POINTS} memory samples of the steady part")
+    span_s = (view.job.main_rss[-1][0] - view.job.main_rss[0][0]) / 1e9
+    if not view.steady.steps and span_s < UNSTEPPED_S:
+        return Undecidable(f"steady steps, or {UNSTEPPED_S:.0f} s without any")
     found = [(growth(view.job.main_rss), "the training process"),
              (growth(view.job.workers_rss), "the loader workers")]  # fmt: skip
     rate, who = max(found, key=lambda f: f[0] or 0.0)
