@@ -2,6 +2,7 @@
 
 from .. import capture
 from ..patching import Hook, undress
+from . import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ def install_autograd(module: "Any") -> None:
     for name in ("profile", "emit_nvtx", "emit_itt"):
         if hasattr(module, name):
             hook.wrap(getattr(module, name), "__init__", _constructed)
+    if hasattr(module.profile, "_start_trace"):
+        hook.wrap(module.profile, "_start_trace", _starting)
 
 
 def install_profiler(module: "Any") -> None:
@@ -32,3 +35,13 @@ def _constructed(original: "Any") -> "Any":
             raise
 
     return __init__
+
+
+def _starting(original: "Any") -> "Any":
+    """The first profiler with stacks takes the code of Module.__call__ for all that come."""
+
+    def _start_trace(*args: "Any", **kwargs: "Any") -> "Any":
+        modules.disarm()
+        return original(*args, **kwargs)
+
+    return _start_trace
