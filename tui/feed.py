@@ -91,7 +91,7 @@ class RunFeed:
         )
         pid = view.steady.steps[0].pid if view.steady.steps else self._any_pid()
         timeline = self._columns(pid, how, (started, ended), request.columns, report)
-        pace = self._pace(pid, how, cursor, started)
+        pace = self._pace(pid, how, cursor, started, view.samples_times)
         if maker := DETAILS.get(request.view):
             moment = Moment(self._reader, report, view, pid, started, cursor, timeline)
             self._details[request.view] = maker(moment)
@@ -134,14 +134,15 @@ class RunFeed:
         rows = self._reader.rows("SELECT pid FROM step LIMIT 1")
         return int(rows[0][0]) if rows else -1
 
-    def _pace(self, pid: int, how: division.Division, cursor: int, started: int) -> Pace:
+    def _pace(self, pid: int, how: division.Division, cursor: int, started: int,
+              times: float | None) -> Pace:  # fmt: skip
         since = max(started, cursor - MINUTE_NS)
         row = self._reader.rows(f"SELECT {_SUMS}, {_EXTRA} {_STEPS}", (pid, since, cursor))[0]
         sums, (count, p50, p95, _) = _as_step(row), row[-4:]
         if not count or not sums.duration_ns:
             return Pace()
         seconds = sums.duration_ns / 1e9
-        samples_per_s = sums.samples / seconds if sums.samples else None
+        samples_per_s = sums.samples * times / seconds if sums.samples and times else None
         return Pace(count / seconds, samples_per_s, p50, p95, _divided(sums, how))
 
     def _epoch(self, pid: int, view: RunView, cursor: int, pace: Pace) -> Epoch | None:

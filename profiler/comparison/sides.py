@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...storage.reader import RunReader
@@ -26,7 +26,7 @@ class Block:
 
     steps: int
     duration_s: float
-    samples: int | None
+    samples: float | None
     step_ms: tuple[float, ...]  # thinned
     raw: tuple[float, ...]  # sums by shares.RAW
 
@@ -45,7 +45,13 @@ class Side:
 
 def side(reader: RunReader, report: Report, view: RunView) -> Side:
     """A run made ready for comparison."""
-    return Side(report, view, cut(view.steady.steps), reader.folder)
+    made, times = cut(view.steady.steps), view.samples_times
+    if times != 1.0:  # the job's samples, of all its ranks
+        made = tuple(
+            replace(b, samples=None if b.samples is None or times is None else b.samples * times)
+            for b in made
+        )
+    return Side(report, view, made, reader.folder)
 
 
 def cut(steps: Sequence[Step]) -> tuple[Block, ...]:

@@ -64,7 +64,8 @@ def time(view: RunView) -> Time:
     total_s = (whole.duration_ns if whole else view.steady.duration_ns) / 1e9
     counted = [s.samples for s in steps if s.samples is not None]
     seen = sum(counted) if len(counted) == len(steps) and counted else None
-    samples = whole.samples if whole else seen
+    own, times = whole.samples if whole else seen, view.samples_times
+    samples = own * times if own is not None and times is not None else None
     count = view.steady.count
     mean = total_s * 1e3 / count if count else None
     p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)

@@ -294,6 +294,7 @@ class RunView:
     node: int = 0  # which of the given run files has the slowest rank
     compared: Compared | None = None
     parallel: tuple[dict[str, Any], ...] = ()  # models wrapped for several ranks
+    samples_times: float | None = 1.0  # samples of the job's step to one of the judged rank's
     events: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     now_ns: int = 0

@@ -99,6 +99,19 @@ def _compare(
     )  # fmt: skip
 
 
+def samples_times(found: Mapping[Peer, Steady], path: Steady) -> float | None:
+    """Samples that all ranks train on in a step, to those of the path's rank; None if not known."""
+    mine = _mean_samples(path)
+    each = [_mean_samples(part) for part in found.values() if part.steps]
+    known = [samples for samples in each if samples is not None]
+    return sum(known) / mine if mine and len(known) == len(each) else None
+
+
+def _mean_samples(part: Steady) -> float | None:
+    counted = [step.samples for step in part.steps if step.samples is not None]
+    return sum(counted) / len(counted) if counted and len(counted) == len(part.steps) else None
+
+
 def parts(step: Step) -> dict[str, int]:
     """A step's own time by the phases that a user knows; the rest is the loop's own code."""
     found = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -74,6 +74,7 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         stacks=_stacks(sampled, critical),
         worker_stacks=_worker_stacks(sampled, processes), ranks=table,
         node=node, compared=path.compared, parallel=_all(facts, wire.FACT_PARALLEL),
+        samples_times=_samples_times(parts, path, facts, run),
         busy_threads=_busy_threads(sampled, critical), events=events,
         notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
         tracers=tuple(n for f in _all(facts, wire.FACT_TRACED) for n in _names(f.get("by"))),
@@ -88,6 +89,19 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
     if seen is not None:
         return replace(view, shares=seen.shares)
     return with_shares(view, sources.ops(reader, critical))
+
+
+def _samples_times(
+    parts: Mapping[ranks.Peer, Steady],
+    path: ranks.Path,
+    facts: Sequence[dict[str, Any]],
+    run: dict[str, Any],
+) -> float | None:
+    """Ranks of DDP have batches of their own; others may work on the same one (tensor parallel)."""
+    given = (run["settings"] or {}).get("samples_per_step")
+    if given or not _all(facts, wire.FACT_PARALLEL):
+        return 1.0
+    return ranks.samples_times(parts, path.steady)
 
 
 def _may_use_devices(run: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -103,6 +104,25 @@ def test_collectives_that_even_the_slowest_rank_waits_for_are_exposed() -> None:
     exposed = found(report, "exposed-collective")
     assert exposed is not None and any("400 MB" in e.text for e in exposed.evidence)
     assert any("no_sync" in line and "4 backwards" in line for line in exposed.advice)
+
+
+@pytest.mark.parametrize(("given", "wrapped", "samples"), [
+    ({}, True, (32, 16)), ({}, False, (32,)), ({"samples_per_step": 32}, True, (32,)),
+])  # fmt: skip
+def test_samples_are_those_of_all_ranks_where_each_has_its_own(
+    given: dict[str, int], wrapped: bool, samples: tuple[int, ...]
+) -> None:
+    """Ranks without DDP may work on one batch together; a number that was given is the job's."""
+    run = Run(settings=json.dumps(given))
+    if wrapped:
+        run.fact("parallel", name="DistributedDataParallel", bytes=4, unused=False)
+    for rank in (0, 1):
+        run.t_ns = T0
+        run.steps(40, 50.0, pid=100 + rank, rank=rank, forward=20.0 - rank, backward=20.0,
+                  collective=5.0 + rank, samples=32 // (1 + rank))  # fmt: skip
+        run.process(100 + rank, "rank", rank=rank)
+    report = diagnose(run, now_ns=T0)
+    assert report.time.samples_per_s == pytest.approx(sum(samples) / 0.05)
 
 
 def test_without_waits_nothing_is_said_of_stragglers() -> None:

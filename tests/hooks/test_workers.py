@@ -110,7 +110,7 @@ def test_stateful_loader_with_copies_of_its_own(tmp_path: Path) -> None:
 
 def test_forks_while_a_thread_writes(tmp_path: Path) -> None:
     script = """
-        import os, threading, torch
+        import os, threading
         import accelprof
         stop, written = threading.Event(), []
 
