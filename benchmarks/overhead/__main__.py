@@ -26,6 +26,7 @@ from pathlib import Path
 
 LOOPS = Path(__file__).with_name("loops.py")
 BARE, OURS = "bare", "accelprof"
+LIMIT_S = 300  # of one start
 Times = dict[str, list[int]]
 
 
@@ -53,10 +54,14 @@ def measure(tool: str, command: list[str], folder: Path, steps: float) -> Times 
     result = folder / "result.json"
     result.unlink(missing_ok=True)
     environ = os.environ | {"ACCELPROF_HOME": str(folder / "home")}
-    done = subprocess.run(
-        [*command, str(result), tool, str(steps)], cwd=folder, env=environ,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [*command, str(result), tool, str(steps)], cwd=folder, env=environ, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        print(f"{tool} took longer than {LIMIT_S} s", file=sys.stderr)
+        return None
     if not result.exists():
         print(f"{tool} failed: {(done.stderr or done.stdout).strip()[-300:]}", file=sys.stderr)
         return None
