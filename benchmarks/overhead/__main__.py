@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -54,16 +55,20 @@ def measure(tool: str, command: list[str], folder: Path, steps: float) -> Times 
     result = folder / "result.json"
     result.unlink(missing_ok=True)
     environ = os.environ | {"ACCELPROF_HOME": str(folder / "home")}
+    process = subprocess.Popen(
+        [*command, str(result), tool, str(steps)], cwd=folder, env=environ, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
     try:
-        done = subprocess.run(
-            [*command, str(result), tool, str(steps)], cwd=folder, env=environ, text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
+        said = process.communicate(timeout=LIMIT_S)[0]
     except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # what it started, too
+        process.communicate()
         print(f"{tool} took longer than {LIMIT_S} s", file=sys.stderr)
         return None
     if not result.exists():
-        print(f"{tool} failed: {(done.stderr or done.stdout).strip()[-300:]}", file=sys.stderr)
+        print(f"{tool} failed: {said.strip()[-300:]}", file=sys.stderr)
         return None
     found: Times = json.loads(result.read_text())
     return found
