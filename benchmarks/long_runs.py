@@ -2,6 +2,7 @@
 
     python benchmarks/long_runs.py day      # 24 h, 8 devices, 8 ranks, 64 loader workers
     python benchmarks/long_runs.py steps    # 1,000,000 steps of 1 ms, from spans to the verdict
+    python benchmarks/long_runs.py host     # 24 h of the host's recorder with 8 devices
 
 Times are of CPU (a machine that others use, too, says little by the wall clock) and of the wall.
 """
@@ -24,6 +25,7 @@ import duckdb
 from accelprof.hooks import wire
 from accelprof.profiler import diagnosis
 from accelprof.profiler.steps import StepBuilder
+from accelprof.storage import rollup
 from accelprof.storage.reader import open_run
 from accelprof.storage.writer import RunWriter
 
@@ -86,6 +88,48 @@ def _samples(base: duckdb.DuckDBPyConnection) -> None:
             [start, S / process_hz, round(seconds * process_hz)],
         )
         begun_s += seconds
+
+
+def host(folder: Path) -> Path:
+    """A day of the host's recorder, 10 Hz and a job of 20 processes: the roll-up as it goes."""
+    path, largest = folder / "run.duckdb", 0
+    writer = RunWriter(path)
+    writer.update_run(id="daemon", name="daemon", started_ns=T0, settings={"daemon": True})
+    writer.close()
+    every_s = int(rollup.EVERY_S)
+    with duckdb.connect(str(path), config={"threads": 1, "memory_limit": "40MB"}) as base:
+        for begun_s in range(0, 24 * HOUR, every_s):
+            start = T0 + begun_s * S
+            base.execute("BEGIN TRANSACTION")
+            base.execute(
+                "INSERT INTO device_sample SELECT ? + (i * 1e8)::BIGINT, d, 0.7 + random() / 10, "
+                "random() / 3, 0.5 + random() / 10, random() / 2, random() / 3, random() / 2, "
+                "6e10 + (random() * 1e4)::BIGINT * 1048576, 8e10, 1.9e9 - (random() * 9)::BIGINT "
+                "* 15e6, 2.6e9, 500 + round(random() * 1e5) / 1e3, 700, i * 55 + random(), 60 + "
+                "round(random() * 3), CASE WHEN random() < 0.1 THEN 4 ELSE 0 END, random() * 1e9, "
+                "random() * 1e9, 5, 16 FROM range(?) t(i), range(?) u(d)",
+                [start, every_s * 10, DEVICES],
+            )
+            base.execute(
+                "INSERT INTO process_sample SELECT ? + (i * 2e9)::BIGINT, p, random(), 2e9 + "
+                "(random() * 1e5)::BIGINT * 4096, NULL, 8, random() * 1e6, random() * 1e8, "
+                "random() * 1e5, 'running' FROM range(?) t(i), range(20) u(p)",
+                [start, every_s // 2],
+            )
+            base.execute(
+                "INSERT INTO host_sample (t_ns, cpu_share, memory_used_bytes, memory_total_bytes) "
+                "SELECT ? + (i * 1e9)::BIGINT, random(), 1e11 + random() * 1e9, 2e11 "
+                "FROM range(?) t(i)",
+                [start, every_s],
+            )
+            rollup.roll_up(base, start + every_s * S)
+            base.execute("COMMIT")
+            rollup.give_back(base)
+            largest = max(largest, path.stat().st_size)
+    size = path.stat().st_size
+    print(f"host: {size / 1e6:.0f} MB after a day, {largest / 1e6:.0f} MB at the most: "
+          f"{largest / DEVICES / 1e6:.1f} MB a device")  # fmt: skip
+    return path
 
 
 def _steps(base: duckdb.DuckDBPyConnection) -> None:
@@ -186,7 +230,7 @@ def _first_look(path: Path) -> None:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("what", choices=("day", "steps"))
+    asked.add_argument("what", choices=("day", "steps", "host"))
     asked.add_argument("--steps", type=int, default=1_000_000)
     asked.add_argument("--keep", type=Path, help="folder to leave the run in")
     given = asked.parse_args()
@@ -195,7 +239,8 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "run.duckdb"
         if not path.exists():
-            path = day(folder) if given.what == "day" else steps(folder, given.steps)
+            make = {"day": day, "steps": partial(steps, count=given.steps), "host": host}
+            path = make[given.what](folder)
         measure(path)
     print(json.dumps({"python": sys.version.split()[0], "duckdb": duckdb.__version__}))
 

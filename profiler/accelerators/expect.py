@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import UserError
 from .catalogue import Accelerator, catalogue, find
 
 
@@ -32,6 +33,23 @@ def matching(name: str) -> list[Accelerator]:
     found = found or [a for a in rows if plain in ("-".join(_words(x)) for x in a.aliases)]
     found = found or [a for a in rows if any(plain in _words(sold, "") for sold in a.sold_as)]
     return found or [find(name)]
+
+
+def listed(name: str) -> list[Accelerator]:
+    """The one row that the name means, else all with its words: `a100`, `amd`, `hopper`, `tpu`.
+
+    UserError when there is none.
+    """
+    try:
+        return [find(name)]
+    except UserError:
+        wanted = set(_words(name))
+        about = "{0.vendor} {0.kind} {0.architecture}".format
+        rows = catalogue().values()
+        found = [a for a in rows if wanted <= _known_words(a) | set(_words(about(a)))]
+        if not wanted or not found:
+            raise
+        return found
 
 
 def unmet(name: str, devices: Sequence[Present]) -> str | None:

@@ -41,6 +41,7 @@ class Card:
         self.uuid = self.name = ""
         self.details: dict[str, Any] = {}
         self.limit_w: float | None = None
+        self._finished_ns = 0  # of the sample before
         self.wsl = False
         self.lost = False
         self.values: dict[str, float | int | None] = dict.fromkeys(COLUMNS)
@@ -104,6 +105,7 @@ class Card:
 
     def finish(self, t_ns: int) -> None:
         """What can only be judged from several readings together."""
+        paused, self._finished_ns = t_ns - self._finished_ns > STALE_NS // 2, t_ns
         was_lost, self.lost = self.lost, self._is_lost()
         if was_lost and not self.lost:
             self.rewind()
@@ -111,6 +113,8 @@ class Card:
         for column, (value, at_ns) in self.slow.items():
             if isinstance(value, Missing):
                 self.drop(column, value)
+            elif t_ns - at_ns > STALE_NS and paused:
+                self.values[column] = None  # it was not asked: this process or the machine stood
             elif t_ns - at_ns > STALE_NS:
                 self.drop(column, Missing("the driver has not answered for over 5 s"))
             else:

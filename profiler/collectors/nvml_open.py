@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..accelerators.catalogue import Accelerator, by_nvml_name
+from .numa import place
 from .nvml_card import Card
 from .nvml_driver import LIBRARY_FOLDERS, Missing, explain, initialise, load_bindings
 from .nvml_gpm import support
@@ -75,6 +77,8 @@ def open_nvml(
     wsl = _is_wsl(root)
     for index in range(min(count, MOST_DEVICES)):
         _open_card(opened, index, wsl)
+    for card in opened.cards:
+        card.details |= place(card.details.get("pci", ""), os.sched_getaffinity(0), root)
     _open_instances(opened, count)
     _map_to_cuda(opened.cards, environment)
     return opened

@@ -7,25 +7,28 @@ from typing import Annotated, Any
 
 import typer
 
-from ..accelerators.catalogue import Accelerator, catalogue, find
+from ..accelerators.catalogue import Accelerator, catalogue
+from ..accelerators.expect import listed
 from ..accelerators.prices import cheapest, offers
 
 
 def accelerators(
-    name: Annotated[str | None, typer.Argument(help="Id, alias or name: h100, g4, v5e.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One: h100, g4, v5e; or several: a100, amd, hopper, tpu.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON alone on stdout.")] = False,
 ) -> None:
     """Peak rates (dense), bandwidth, memory and price of the accelerators accelprof knows.
 
-    Example: accelprof accelerators g4
+    Example: accelprof accelerators g4, or accelprof accelerators hopper
     """
-    chosen = [find(name)] if name else list(catalogue().values())
+    chosen = listed(name) if name else list(catalogue().values())
     if json:
         import msgspec
 
         body = {"schema": "accelprof.accelerators/1", "accelerators": [_row(a) for a in chosen]}
         print(msgspec.json.format(msgspec.json.encode(body), indent=2).decode())
-    elif name:
+    elif len(chosen) == 1:
         _print_one(chosen[0])
     else:
         _print_table(chosen)

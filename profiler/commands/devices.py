@@ -117,7 +117,7 @@ def _nvidia(device: Probed) -> dict[str, Any]:
         "mig_parent": device.mig_parent,
         "notes": [
             *details.get("facts", []),
-            *([details["cuda_note"]] if "cuda_note" in details else []),
+            *(details[key] for key in ("cuda_note", "numa_note") if key in details),
         ],
         "values": dict(device.values),
         "readable": list(device.values),

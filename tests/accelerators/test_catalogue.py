@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accelprof.profiler.accelerators.catalogue import by_nvml_name, catalogue, find
+from accelprof.profiler.accelerators.expect import listed
 from accelprof.profiler.accelerators.prices import cheapest, offers
 from accelprof.profiler.errors import UserError
 
@@ -63,6 +64,20 @@ def test_an_ambiguous_or_unknown_name_is_one_clear_line() -> None:
         find("A100")
     with pytest.raises(UserError, match="nearest is"):
         find("h1000")
+    with pytest.raises(UserError, match="no accelerator"):
+        listed("-")
+
+
+@pytest.mark.parametrize(
+    ("name", "some", "least"),
+    [
+        ("a100", "a100-pcie-80gb", 3), ("AMD", "mi300x", 4), ("tpu", "tpu-v5e", 6),
+        ("hopper", "h200-sxm-141gb", 5), ("g4", "rtx-pro-6000-blackwell-server", 1),
+    ],
+)  # fmt: skip
+def test_a_list_of_the_catalogue(name: str, some: str, least: int) -> None:
+    found = [item.id for item in listed(name)]
+    assert some in found and least <= len(found) < len(catalogue())
 
 
 def test_driver_names_match_exactly() -> None:

@@ -91,6 +91,19 @@ def test_cgroup(tmp_path, layout):
     assert cgroup.read(3 * S).throttled_share == 0
 
 
+@pytest.mark.parametrize(("layout", "file"), [(V2, "memory.events"), (V1, "memory.oom_control")])
+def test_kills_for_lack_of_memory_are_events(tmp_path, layout, file):
+    tree = write_tree(tmp_path, layout)
+    folder = next((tree / "sys/fs/cgroup").rglob("memory.stat")).parent
+    told = []
+    collector = HostCollector(root=tree)
+    for at, kills in enumerate((3, 3, 5, 5), start=1):
+        (folder / file).write_text(f"low 0\noom 9\noom_kill {kills}\n")
+        told.append([values for table, values in collector.sample(at * S) if table == "event"])
+    assert [len(events) for events in told] == [0, 0, 1, 0]  # those from before are not this run's
+    assert told[2][0][1] == "oom-kill" and told[2][0][4] == '{"count": 2}'
+
+
 def test_missing_sources_are_one_gap_each(tmp_path):
     gaps = HostCollector(root=tmp_path).probe()
     assert sorted(gap.metric for gap in gaps) == [

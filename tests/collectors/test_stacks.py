@@ -150,8 +150,8 @@ def test_interrupt_ends_a_window(tmp_path):
         os.sched_yield()
     began = time.monotonic()
     collector.interrupt()
-    looking.join(10)
-    assert time.monotonic() - began < 5
+    looking.join(50)
+    assert time.monotonic() - began < 50
 
 
 def test_without_py_spy(tmp_path):

@@ -2,10 +2,12 @@
 
 Also: the cost of each NVML call, whether slow calls delay samples, GPM's values under a load that
 is known to be compute-bound and one that is memory-bound, energy against the integral of power.
+In capitals stands what is wrong, and is counted.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -26,6 +28,12 @@ LOADS = {
     " f = lambda: b.copy_(a)",
     "h2d": "a = torch.empty(2**28, dtype=torch.uint8).pin_memory();"
     " b = torch.empty(2**28, device='cuda', dtype=torch.uint8); f = lambda: b.copy_(a)",
+}
+# What these loads do to a device, whatever it is: column, least, most
+EXPECTED = {
+    "matmul": (("busy_share", 0.8, 1), ("tensor_share", 0.3, 1), ("sm_share", 0.7, 1)),
+    "copy": (("busy_share", 0.8, 1), ("dram_share", 0.5, 1), ("tensor_share", 0, 0.05)),
+    "h2d": (("pcie_rx_bytes_per_s", 4e9, 2e11), ("tensor_share", 0, 0.05)),
 }
 
 
@@ -61,25 +69,39 @@ CHECKS = (
 )
 
 
-def smi(device: int) -> dict[str, float | None]:
-    """nvidia-smi's value per column; None where it says N/A or does not know the field."""
-    found: dict[str, float | None] = {}
+def query(device: int, *names: str) -> list[str]:
+    """nvidia-smi's words for these fields; none when it does not know one of them."""
+    command = ["nvidia-smi", "-i", str(device), "--query-gpu=" + ",".join(names)]
+    command.append("--format=csv,noheader,nounits")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return [] if done.returncode else [word.strip() for word in done.stdout.split(",")]
+
+
+def parsed(check: Check, word: str) -> float | None:
+    """None where nvidia-smi says N/A."""
+    try:
+        return check.parse(word)
+    except ValueError:
+        return None
+
+
+@functools.cache
+def known(device: int) -> dict[Check, str]:
+    """The newest name of each field that this nvidia-smi answers on this device."""
+    found = {}
     for check in CHECKS:
-        found[check.column] = None
         for name in check.names:
-            command = ["nvidia-smi", "-i", str(device), f"--query-gpu={name}"]
-            result = subprocess.run(
-                [*command, "--format=csv,noheader,nounits"],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            try:
-                found[check.column] = check.parse(result.stdout.strip())
+            if [w for w in query(device, name) if parsed(check, w) is not None]:
+                found[check] = name
                 break
-            except ValueError:
-                continue
     return found
+
+
+def smi(device: int) -> dict[str, float | None]:
+    """nvidia-smi's value per column, all of one moment."""
+    names = known(device)
+    words = dict(zip(names, query(device, *names.values()), strict=False))
+    return {c.column: parsed(c, words[c]) if c in words else None for c in CHECKS}
 
 
 class Sampler:
@@ -136,7 +158,7 @@ def compare(sampler: Sampler, title: str) -> int:
             last = rows[-1][check.column]
             a, b = before[check.column], after[check.column]
             verdict = judge(check, rows, a, b)
-            failures += verdict == "DIFFERS"
+            failures += verdict.isupper()
             print(f"  {check.column:<20} {show(last):>16} {show(a):>16} {show(b):>16}  {verdict}")
     return failures
 
@@ -147,8 +169,10 @@ def judge(
     """Between the two readings of nvidia-smi, or near one of them, at any of our samples."""
     ours = [float(row[check.column]) for row in rows if row[check.column] is not None]
     theirs = [value for value in (before, after) if value is not None]
-    if not ours or not theirs:
-        return "both missing" if not ours and not theirs else "ONE MISSING"
+    if not theirs:
+        return "both missing" if not ours else "not known to nvidia-smi"
+    if not ours:
+        return "OURS IS MISSING"
     low, high = min(theirs), max(theirs)
     room = max(check.absolute, check.relative * high)
     return "ok" if any(low - room <= value <= high + room for value in ours) else "DIFFERS"
@@ -232,6 +256,12 @@ def under_load(sampler: Sampler, kind: str) -> int:
         print(f"\nload {kind}: means over 4 s of device 0")
         for column in COLUMNS:
             print(f"  {column:<20} {show(mean(rows, column)):>16}")
+        for column, low, high in EXPECTED[kind]:
+            value = mean(rows, column)
+            good = value is not None and low <= value <= high
+            failures += not good
+            verdict = "ok" if good else "DIFFERS"
+            print(f"  {column} {show(value)}, must be {low:g} to {high:g}: {verdict}")
         power = mean(rows, "power_w")
         known = [r for r in rows if r["energy_j"] is not None]
         if power and len(known) > 1:

@@ -244,12 +244,12 @@ def test_a_server_that_never_answers_costs_one_deadline_and_one_gap(tmp_path, ru
 
     runtime.metrics |= dict.fromkeys((*METRICS, "hlo.queue.size.gauge"), HANG)
     runtime.metrics["tpu.runtime.tensorcore.idle_duration.seconds"] = HANG
-    played = Played(chips(tmp_path, "tpu-v6e", 4), runtime.port, timeout_s=0.3)
+    played = Played(chips(tmp_path, "tpu-v6e", 4), runtime.port, timeout_s=1.0)
     began = time.monotonic()
     for _ in range(2):
         assert played.sample() == []
     played.collector.close()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20  # a deadline for each of them is over 40 s
     ((metric, _, reason),) = played.reasons()
     assert metric == "*"
     assert "does not answer in time" in reason
