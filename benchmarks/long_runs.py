@@ -239,7 +239,8 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "run.duckdb"
         if not path.exists():
-            make = {"day": day, "steps": partial(steps, count=given.steps), "host": host}
+            by_steps = partial(steps, count=given.steps)
+            make: dict[str, Callable[[Path], Path]] = {"day": day, "steps": by_steps, "host": host}
             path = make[given.what](folder)
         measure(path)
     print(json.dumps({"python": sys.version.split()[0], "duckdb": duckdb.__version__}))
