@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from .function_names import own_name, purpose
 from .model import StackShares
 
 _FRAME = re.compile(r"^(?P<function>.*) \((?P<file>.*?)(?::(?P<line>\d+))?\)$")
@@ -22,23 +23,12 @@ _LIBRARIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("logging", re.compile(
         r"/wandb/|/mlflow/|tensorboard|/tqdm/|(^|/)logging/|/matplotlib/|/rich/|/neptune/|/clearml/")),
     ("input", re.compile(
-        r"/PIL/|/cv2/|/imageio|(^|/)(zlib|gzip|bz2|lzma|zipfile|tarfile|csv|socket|ssl|tempfile)(\.py|/)"
+        r"/PIL/|/cv2/|/imageio|(^|/)(zlib|gzip|bz2|lzma|zipfile|tarfile|csv|socket|ssl)(\.py|/)"
         r"|(^|/)json/|/h5py/|/pandas/|/pyarrow/|/datasets/|/webdataset/|torchvision/(transforms|io)"
         r"|torchaudio|/requests/|urllib|/boto|/fsspec/|/s3fs/|/tokenizers/|/albumentations/"
         r"|transformers/.*(tokeniz|image_process)|/librosa/|/soundfile|/nltk/|/spacy/")),
     ("model", re.compile(
         r"torch/(nn|autograd|optim|_tensor|amp|_dynamo|_inductor|fx|functional|_ops|_compile)")),
-)  # fmt: skip
-_FUNCTIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("checkpoint", re.compile(r"checkpoint|save_(model|state|ckpt|weights)|^save$|ckpt", re.I)),
-    ("evaluation", re.compile(r"^_*(eval|validat|test|compute_metrics)", re.I)),
-    ("model", re.compile(r"^(forward|backward|__call__|_call_impl|loss_fn|.*_loss|criterion)$")),
-    ("logging", re.compile(r"^_*(log|write_summary|report|print)(_|$)|log_metr|add_scalar", re.I)),
-    ("input", re.compile(
-        r"load|batch|read|decode|fetch|sample|augment|tokeni|collat|preprocess|transform|dataset"
-        r"|getitem|crop|resize|parse|(make|get)_data|data_gen|generator|stream|shard|download"
-        r"|prepare|example|image|record|produce|feed|simulat|synth|jpeg|png|episode|rollout"
-        r"|corpus|^next_|_reader", re.I)),
 )  # fmt: skip
 # Code that talks to a remote store
 _REMOTE = re.compile(
@@ -52,6 +42,11 @@ _COMPILING = re.compile(r"torch/_dynamo/(convert_frame|symbolic_convert)\.py|\bb
 _RESTS = re.compile(
     r"^(wait|acquire|_?wait_for_tstate_lock|select|poll|_poll|epoll|accept|recv|recv_into|recvfrom"
     r"|recv_bytes|_recv|_recv_bytes|_recvmsg|readinto|read|readline|sleep|get|put|join|_wait_.*|flush)$"
+)
+# A library that writes makes no batch: metrics as JSON, a compressed dump
+_WRITES = re.compile(
+    r"^_?(write\w*|dumps?|iterencode|_iterencode\w*|save\w*|to_(csv|json|parquet|pickle|hdf|sql)"
+    r"|send|sendall|post|put|upload\w*|compress|writestr|flush|fsync)$"
 )
 _HIDDEN = re.compile(r"<frozen|importlib|threading\.py|runpy\.py|contextlib\.py|_contextlib\.py")
 
@@ -75,11 +70,14 @@ def classify(frames: str) -> tuple[str, str]:
     that no name tells more about).
     """
     parsed = [parse(frame) for frame in frames.split(";")]
+    writes = any(_is_library(file) and _WRITES.match(own_name(f)) for f, file, _ in parsed)
     category = "user"
     for function, file, _ in reversed(parsed):
         if _HIDDEN.search(file):
             continue
         found = _of_frame(function, file)
+        if found == "input" and writes and _is_library(file):
+            continue
         if found:
             category = found
             break
@@ -99,23 +97,17 @@ def _of_frame(function: str, file: str) -> str | None:
     for category, pattern in _LIBRARIES:
         if pattern.search(file):
             return category
-    if _is_library(file):
-        return None
-    for category, pattern in _FUNCTIONS:
-        if pattern.search(function):
-            return category
-    return None
+    return None if _is_library(file) else purpose(function)
 
 
 def _outer(parsed: list[tuple[str, str, str]]) -> str | None:
-    """Evaluation, checkpoints and the model own what they call, whatever it is named."""
+    """Evaluation, checkpoints, logging and the model own what they call, whatever it is named."""
     for function, file, _ in parsed:
         if _is_library(file):
             continue
-        for category, pattern in _FUNCTIONS[:2]:
-            if pattern.search(function):
-                return category
-    if any(f == "forward" or "torch/nn/modules" in file for f, file, _ in parsed):
+        if (found := purpose(function)) in ("checkpoint", "evaluation", "logging"):
+            return found
+    if any(own_name(f) == "forward" or "torch/nn/modules" in file for f, file, _ in parsed):
         return "model"
     return None
 
@@ -138,7 +130,7 @@ def is_compiling(frames: str) -> bool:
 def rests(frames: str) -> bool:
     """Whether a thread waits for something rather than run Python."""
     function, _, _ = parse(frames.rpartition(";")[2])
-    return bool(_RESTS.match(function.rpartition(".")[2]))
+    return bool(_RESTS.match(own_name(function)))
 
 
 def summarise(rows: Iterable[tuple[str, int]]) -> StackShares:

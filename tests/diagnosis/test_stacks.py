@@ -26,6 +26,51 @@ CASES = [
         f"{TOP};save_checkpoint (/job/train.py:7);write (/usr/lib/python3.11/gzip.py:3)",
     ),
     ("evaluation", f"{TOP};validate (/job/train.py:20);forward (/job/net.py:9)"),
+    # From Python 3.11 on a name comes with its class
+    ("model", f"{TOP};Net.forward (/job/net.py:9);Net.sample_noise (/job/net.py:22)"),
+    ("evaluation", f"{TOP};Trainer.validate (/job/train.py:20);Net.forward (/job/net.py:9)"),
+    ("logging", f"{TOP};Trainer.log_step (/job/train.py:20)"),
+    ("checkpoint", f"{TOP};Trainer.save_checkpoint (/job/train.py:20)"),
+    ("input", f"{TOP};main.<locals>.load.<locals>.<listcomp> (/job/train.py:12)"),
+    ("input", f"{TOP};Pairs.__next__ (/job/data.py:12)"),
+    ("input", f"{TOP};ShardReader.advance (/job/data.py:12)"),
+    # The verb says what a function does, not the noun that it works on
+    *(
+        ("user", f"{TOP};{name} (/job/train.py:12)")
+        for name in (
+            "train_batch",
+            "Trainer.process_batch",
+            "ImageClassifier.step",
+            "update_generator",
+            "already_seen",
+            "spread",
+            "make_sparse",
+            "sample_token",
+            "batch_norm",
+            "upload",
+        )
+    ),
+    *(
+        ("input", f"{TOP};{name} (/job/train.py:12)")
+        for name in (
+            "get_train_batch",
+            "next_batch",
+            "makeBatch",
+            "ReplayBuffer.sample",
+            "read_png",
+            "load_image",
+            "parse_line",
+            "sample_batch",
+        )
+    ),
+    # What writes makes no batch
+    (
+        "logging",
+        f"{TOP};log (/job/t.py:3);dump (/usr/lib/python3.11/json/__init__.py:179);"
+        "_iterencode (/usr/lib/python3.11/json/encoder.py:432)",
+    ),
+    ("user", f"{TOP};dump (/usr/lib/python3.11/json/__init__.py:179)"),
+    ("input", f"{TOP};load (/usr/lib/python3.11/json/__init__.py:293)"),
     ("user", f"{TOP};score (/job/train.py:33)"),
     ("user", TOP),
 ]
