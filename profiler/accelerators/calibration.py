@@ -26,7 +26,8 @@ from ..errors import UserError
 SCHEMA = "accelprof.calibrate/1"
 PROBE = Path(__file__).with_name("probe.py")
 QUICK_S, FULL_S = 4.0, 20.0  # measuring time; the start of torch comes on top
-QUICK_TIMEOUT_S, FULL_TIMEOUT_S = 15.0, 180.0
+# Torch takes 3 s to start, and six times as long on a machine with six times as much to do
+QUICK_TIMEOUT_S, FULL_TIMEOUT_S = 45.0, 180.0
 QUICK_BYTES, FULL_BYTES = 768 << 20, 3 << 30
 # An LLC reported by a VM is the whole socket's; a guest rarely gets more than a slice of it
 RETRY_S = 3600.0  # so that a machine that is never quiet costs a wait an hour, not one a run

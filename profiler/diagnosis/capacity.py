@@ -44,10 +44,43 @@ WAITING = 0.4
 FULL_CPU, CERTAINLY_WAITS = 0.85, 0.1
 
 
+# A share of the time from which the states of a process that does more than make batches tell
+LEAST_MAKING = 0.3
+
+
 def waits(view: RunView, cpu_s: float, wall_s: float) -> bool:
-    """Whether this work waits for something other than a core."""
+    """Whether the making of a batch waits for something other than a core."""
+    made, wanted = view.workers, wanted_core(view)
+    if made is not None and not made.in_process and wanted is not None:
+        return max(cpu_s, wanted * wall_s) < WAITING * wall_s
+    return process_waits(view, cpu_s, wall_s, wanted)
+
+
+def process_waits(view: RunView, cpu_s: float, wall_s: float, wanted: float | None) -> bool:
+    """The same of work in the training process; `wanted`: of it, at least, it could run."""
+    if wanted is not None and wanted >= WAITING:
+        return False
     crowded = (view.host.cpu_share or 0.0) >= FULL_CPU
     return cpu_s < (CERTAINLY_WAITS if crowded else WAITING) * wall_s
+
+
+def wanted_core(view: RunView) -> float | None:
+    """Of the making of batches, the part in which it was on a core or waited for one; None when
+    the states of the processes do not tell.
+
+    Beside other load a decoder gets little CPU time, as if it read from a slow disk. The kernel
+    tells them apart: who waits for a core is runnable, who waits for a read is not.
+    """
+    made, step_s = view.workers, view.step_s
+    if made is not None and not made.in_process:
+        if made.running_share is None or not step_s or not view.steady.count:
+            return None
+        busy = made.fetch_s * made.batches / (made.count * view.steady.count * step_s)
+        return min(1.0, made.running_share / max(min(1.0, busy), 0.05))
+    part, running = view.shares.get("input", 0.0), view.job.main_running
+    if running is None or part < LEAST_MAKING:
+        return None
+    return max(0.0, running - (1.0 - part)) / part  # were it runnable in all the rest
 
 
 def capacity(view: RunView) -> Capacity | None:

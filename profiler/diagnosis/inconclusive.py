@@ -106,7 +106,7 @@ def unsplit(view: RunView) -> str:
             f"{share} of the time is the step's own work, but no operators were captured to "
             "split it: run with --capture auto, or ask for one with `accelprof capture`"
         )
-    if view.ceilings is None:
+    if view.ceilings is None and view.split is None:
         return f"{share} of the time is the step's own work, but {_no_ceilings(view)}."
     if view.split is not None and view.split.stalled > view.split.unknown / 2:
         return _stalled(view, share)

@@ -99,6 +99,7 @@ class Workers:
     threads: float | None = None  # of a worker process, mean
     cpu_cores: float | None = None  # of a worker process, mean
     disk_sleep_share: float | None = None  # samples in state D
+    running_share: float | None = None  # samples in state R: on a core, or waiting for one
     read_bytes_per_s: float | None = None  # of all together: what files and sockets gave
     disk_bytes_per_s: float | None = None  # of that, what came from a disk of this host
 
@@ -130,6 +131,7 @@ class Job:
 
     cpu_cores: float | None = None  # all together, mean
     main_cpu_cores: float | None = None
+    main_running: float | None = None  # samples in state R: on a core, or waiting for one
     holders: tuple[tuple[str, int], ...] = ()  # who held most at its peak: (who, bytes)
     peak_bytes: int | None = None  # PSS (else RSS) summed over the processes, over the whole run
     main_rss: tuple[tuple[int, int], ...] = ()  # (t_ns, bytes), thinned
@@ -228,6 +230,7 @@ class Split:
     mean_op_us: float = 0.0
     sturdy: bool = True  # the same when they are off by four: measured beside other work
     stalled: float = 0.0  # part of operator time in calls far above their floor; in `unknown`
+    presumed: bool = False  # by ceilings that nobody measured: true of any CPU (presumed.py)
     memory_ops: dict[str, float] = field(default_factory=dict)  # family -> share of memory time
 
     @property

@@ -118,6 +118,15 @@ def _positive(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
+# Of a handful of samples a share says nothing; a zombie does nothing more
+FEWEST_STATES = 10
+_RUNNING = (
+    "CASE WHEN count(state) >= "
+    f"{FEWEST_STATES} THEN avg(CASE WHEN state = 'running' THEN 1 WHEN state IS NULL OR "
+    "state = 'zombie' THEN NULL ELSE 0 END) END"
+)
+
+
 def workers(reader: Reader, span: Span, procs: Sequence[dict[str, Any]]) -> Workers | None:
     """How batches were made in the steady part; None when no batch was seen made."""
     rows = reader.rows(
@@ -131,13 +140,13 @@ def workers(reader: Reader, span: Span, procs: Sequence[dict[str, Any]]) -> Work
     if not rows:
         return None
     separate, count, batches, fetch, collate, cpu = rows[0]
-    use = _worker_processes(reader, span, procs, count) if separate else (None,) * 5
+    use = _worker_processes(reader, span, procs, count) if separate else (None,) * 6
     return Workers(
         in_process=not separate, count=count, batches=batches, fetch_s=(fetch or 0) / 1e9,
         collate_s=collate / 1e9 if collate is not None else None,
         cpu_s=cpu / 1e9 if cpu is not None else None,
         threads=use[0], cpu_cores=use[1], disk_sleep_share=use[2], read_bytes_per_s=use[3],
-        disk_bytes_per_s=use[4],
+        disk_bytes_per_s=use[4], running_share=use[5],
     )  # fmt: skip
 
 
@@ -147,16 +156,16 @@ def _worker_processes(
     """Means of a worker process, and what `count` of them read together."""
     pids = [p["pid"] for p in procs if p["role"] == "worker"]
     if not pids:
-        return (None,) * 5
+        return (None,) * 6
     marks = ", ".join(str(int(p)) for p in pids)
     rows = reader.rows(
         "SELECT avg(threads), avg(cpu_cores), avg(CASE WHEN state LIKE 'D%' OR state = "
         "'disk-sleep' THEN 1 ELSE 0 END), avg(rchar_bytes_per_s) * ?, "
-        "avg(read_bytes_per_s) * ? "
+        f"avg(read_bytes_per_s) * ?, {_RUNNING} "
         f"FROM process_sample WHERE pid IN ({marks}) AND t_ns BETWEEN ? AND ?",
         (count, count, *span),
     )
-    return rows[0] if rows else (None,) * 5
+    return rows[0] if rows else (None,) * 6
 
 
 def host(reader: Reader, span: Span) -> Host:
@@ -208,9 +217,10 @@ def job(reader: Reader, span: Span, procs: Sequence[dict[str, Any]], critical: i
     if main is None:
         main = next((p["pid"] for p in procs if p["role"] in ("main", "rank")), None)
     workers_ = [p["pid"] for p in procs if p["role"] == "worker"]
+    cores, running = _main_use(reader, span, main)
     return Job(
         cpu_cores=sums[0][0] if sums else None,
-        main_cpu_cores=_main_cores(reader, span, main),
+        main_cpu_cores=cores, main_running=running,
         peak_bytes=int(peak[0][0]) if peak and peak[0][0] is not None else None,
         main_rss=_rss(reader, span, [main] if main is not None else []),
         workers_rss=_rss(reader, span, workers_),
@@ -218,14 +228,16 @@ def job(reader: Reader, span: Span, procs: Sequence[dict[str, Any]], critical: i
     )  # fmt: skip
 
 
-def _main_cores(reader: Reader, span: Span, pid: int | None) -> float | None:
+def _main_use(reader: Reader, span: Span, pid: int | None) -> tuple[float | None, float | None]:
+    """(cores, share of samples in state R) of the training process."""
     if pid is None:
-        return None
+        return None, None
     rows = reader.rows(
-        "SELECT avg(cpu_cores) FROM process_sample WHERE pid = ? AND t_ns BETWEEN ? AND ?",
+        f"SELECT avg(cpu_cores), {_RUNNING} FROM process_sample "
+        "WHERE pid = ? AND t_ns BETWEEN ? AND ?",
         (pid, *span),
     )
-    return rows[0][0] if rows else None
+    return rows[0] if rows else (None, None)  # type: ignore[return-value]
 
 
 def _rss(reader: Reader, span: Span, pids: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -186,14 +186,19 @@ def _headline(
 
 
 def _split_text(view: RunView) -> str:
-    split = view.split
-    assert split is not None and view.ceilings is not None
-    gemm = view.ceilings.flops.get(split.dtype or "fp32") or view.ceilings.flops.get("fp32", 0.0)
+    split, ceilings = view.split, view.ceilings
+    assert split is not None
+    against = "captured operators; the same for any CPU"
+    if ceilings is not None:
+        gemm = ceilings.flops.get(split.dtype or "fp32") or ceilings.flops.get("fp32", 0.0)
+        against = (
+            f"captured operators against {gemm / 1e9:.0f} GFLOP/s and "
+            f"{ceilings.bytes_per_s / 1e9:.0f} GB/s, {ceilings.source}"
+        )
     return (
         f"of the step's work {percent(split.compute)} is limited by arithmetic, "
         f"{percent(split.memory)} by memory, {percent(split.host)} is dispatch and Python "
-        f"(captured operators against {gemm / 1e9:.0f} GFLOP/s and "
-        f"{view.ceilings.bytes_per_s / 1e9:.0f} GB/s, {view.ceilings.source})"
+        f"({against})"
     )
 
 
@@ -303,7 +308,10 @@ def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _
     split = view.split
     if split is None:
         return
-    if not split.stable and other in SPLIT:
+    if split.presumed:
+        doubts.add("low", "this machine's ceilings could not be measured; those four times higher "
+                   "or lower than usual ones give the same answer")  # fmt: skip
+    elif not split.stable and other in SPLIT:
         doubts.add("low" if margin < CLEAR_MARGIN else "medium",
                    "ceilings off by half would change the answer")  # fmt: skip
     if other in SPLIT and margin < CLOSE_SPLIT:

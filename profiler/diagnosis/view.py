@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ...hooks import wire
-from . import hardware, outside, ranks, roofline, shares, sources, stacks, steady, thinned
-from .capacity import waits
+from . import hardware, outside, presumed, ranks, roofline, shares, sources, stacks, steady, thinned
+from .capacity import process_waits
 from .evened import evened
 from .model import (
     PHASES,
@@ -125,7 +125,10 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     moved = sum(before.get(n, 0.0) - sums[shares.RAW.index(n)] / total for n in shares.MOVED)
     blind = shares.blind(loose["before_forward"] / total, division)
     work_s = (sum(loose.values()) / total - moved - blind) * (view.step_s or 0.0)
-    split = roofline.split(ops, view.ceilings, work_s) if view.ceilings else None
+    if view.ceilings is not None:
+        split = roofline.split(ops, view.ceilings, work_s)
+    else:
+        split = presumed.split(ops, view.host.cpus, work_s) if view.on_cpu else None
     counters = view.device.dram_share is not None
     division = replace(
         division,
@@ -151,7 +154,12 @@ def _idle_is_input(view: RunView, has_loader: bool) -> StackShares:
     """
     found, cores = view.stacks, view.job.main_cpu_cores
     own = found.shares.get("user", 0.0)
-    if has_loader or cores is None or not own or not waits(view, cores, 1.0):
+    if (
+        has_loader
+        or cores is None
+        or not own
+        or not process_waits(view, cores, 1.0, view.job.main_running)
+    ):
         return found
     collecting = _column_share(view.steady.steps, "gc_ns", view.steady.duration_ns or 1) or 0.0
     if collecting > own / 2:

@@ -86,10 +86,20 @@ def test_without_capture_work_is_not_split() -> None:
     assert report.time.shares["other"] > 0.9
 
 
-def test_without_ceilings_work_is_not_split() -> None:
-    report = diagnose(loop().process().ops([GEMM]), now_ns=T0)
+def test_without_ceilings_work_that_depends_on_them_is_not_split() -> None:
+    close = op("aten::mm", 40, flops=16e9, bytes=2e9, shapes="[[1024,1024],[1024,1024]]")
+    report = diagnose(loop().process().ops([close]), now_ns=T0)
     assert report.verdict.bottleneck == "inconclusive"
     assert "accelprof calibrate" in report.verdict.headline
+
+
+@pytest.mark.parametrize(("one", "told"), [(GEMM, "compute-bound"), (PASS, "memory-bound")])
+def test_without_ceilings_what_any_cpu_would_do_is_told(one: dict[str, Any], told: str) -> None:
+    report = diagnose(loop().process().ops([one]), now_ns=T0)
+    assert (report.verdict.bottleneck, report.verdict.confidence) == (told, "low")
+    assert any("could not be measured" in text for text in report.verdict.against)
+    assert report.utilisation["mfu"] is None
+    assert [o.efficiency for o in report.hotspots.ops] == [None] * len(report.hotspots.ops)
 
 
 def test_without_capture_input_is_still_told() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...report import Finding
-from ..capacity import WAITING, Capacity, advice, capacity, promise, waits
+from ..capacity import Capacity, advice, capacity, promise, waits
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from .common import WORTH, finding, hot_places, input_facts
 
@@ -16,7 +16,7 @@ def _idle(view: RunView) -> bool | None:
     if view.workers is not None and view.workers.cpu_s is not None:
         return waits(view, view.workers.cpu_s, view.workers.fetch_s)
     if view.input_by_stacks > 0 and view.job.main_cpu_cores is not None:
-        return view.job.main_cpu_cores < WAITING
+        return waits(view, view.job.main_cpu_cores, 1.0)
     return None
 
 

@@ -6,8 +6,9 @@ from ..model import Clear, Judgement, RunView, Undecidable, evidence, speedup_li
 from ..text import percent
 from .common import finding
 
-# Shares that no accelerator shortens. `other` may be anything, so it counts for neither side
-STAYS = ("input", "host", "checkpoint", "logging", "evaluation")
+# Shares that no accelerator shortens. `other` may be anything, so it counts for neither side, and
+# evaluation is the model's work like training, or its own wait for data
+STAYS = ("input", "host", "checkpoint", "logging")
 MOST = 0.5  # the same line as `accelprof advise` draws
 
 
@@ -18,7 +19,7 @@ def judge(view: RunView) -> Judgement:
     if view.on_cpu:
         stays -= view.shares.get("host", 0.0)  # dispatch of a CPU's operators goes with them
     if stays < MOST:
-        unknown = view.shares.get("other", 0.0)
+        unknown = view.shares.get("other", 0.0) + view.shares.get("evaluation", 0.0)
         return Undecidable("what limits the rest of the time") if unknown > MOST else Clear()
     limit = speedup_limit(1.0 - stays)
     largest = max(STAYS, key=lambda n: view.shares.get(n, 0.0) if n != "host" or not view.on_cpu

@@ -1,0 +1,55 @@
+"""Beside other load: who waits for a core is not taken for one who waits for data."""
+
+from __future__ import annotations
+
+import pytest
+from made_runs import MS, T0, Run
+from test_rules import loop
+
+from accelprof.profiler.diagnosis import diagnose
+
+WORKER = 101
+
+
+def states(run: Run, pid: int, running: float, *, cores: float, count: int = 40) -> Run:
+    """Samples of a process that is runnable in this share of them."""
+    return run.add("process_sample", (
+        {"t_ns": T0 + i * 60 * MS, "pid": pid, "cpu_cores": cores, "rss_bytes": 1 << 20,
+         "state": "running" if i < running * count else "sleeping"}
+        for i in range(count)
+    ))  # fmt: skip
+
+
+def starved_workers(running: float) -> Run:
+    """Two workers that get a tenth of a core on a full machine; batches take all of their time."""
+    run = loop(data_wait=40.0, forward=3.0, backward=4.0, optimizer=1.0)
+    run.fact("loader", id=1, num_workers=2, length=100, where="train.py:20")
+    run.process().process(pid=100, role="worker").process(pid=WORKER, role="worker")
+    run.batches(60, 96.0, 14.0, workers=2).host(1.0)
+    for pid in (100, WORKER):
+        states(run, pid, running, cores=0.15)
+    return states(run, 10, 0.3, cores=0.2)
+
+
+@pytest.mark.parametrize(("running", "cause"), [(0.95, "decode-cpu"), (0.2, "storage")])
+def test_workers_without_a_core(running: float, cause: str) -> None:
+    found = diagnose(starved_workers(running), now_ns=T0)
+    assert (found.verdict.bottleneck, found.verdict.cause) == ("input-bound", cause)
+    assert ("storage" in {f.id for f in found.findings}) == (cause == "storage")
+
+
+@pytest.mark.parametrize(("running", "cause"), [(0.97, "loader-in-process"), (0.1, "storage")])
+def test_a_generator_without_a_core(running: float, cause: str) -> None:
+    run = loop(data_wait=None, iterator=None, forward=3.0, backward=4.0, optimizer=1.0, gap=41.0)
+    run.stacks({"<module> (/job/train.py:9);batches (/job/train.py:4)": 80,
+                "<module> (/job/train.py:12)": 20})  # fmt: skip
+    states(run.process().host(1.0), 10, running, cores=0.08)
+    found = diagnose(run, now_ns=T0).verdict
+    assert (found.bottleneck, found.cause) == ("input-bound", cause)
+
+
+def test_evaluation_is_work_that_a_faster_accelerator_shortens() -> None:
+    run = loop(evaluation=lambda i: 900.0 if i % 10 == 5 else 0.0,
+               duration=lambda i: 950.0 if i % 10 == 5 else 50.0)  # fmt: skip
+    ids = {f.id for f in diagnose(run.process(), now_ns=T0).findings}
+    assert "evaluation-heavy" in ids and "upgrade-would-not-help" not in ids
