@@ -26,8 +26,18 @@ def find(steps: Sequence[Step], *, settled: bool = False) -> Steady:
         return Steady(steps=tuple(plain), captured=captured)
     if len(plain) < 2:
         return Steady(steps=(), warmup=len(plain), captured=captured)
-    drop = 1 + _slow_start([_work_ns(s) for s in plain[1:]])
+    drop = 1 + _before_training(plain)
+    drop += _slow_start([_work_ns(s) for s in plain[drop:]])
     return Steady(steps=tuple(plain[drop:]), warmup=drop, captured=captured)
+
+
+def _before_training(steps: Sequence[Step]) -> int:
+    """Until the job's optimizer first steps, each forward looks like a step of inference: of a
+    rollout, of accumulated gradients, of a check before training. They are no steps like the rest.
+    """
+    first = next((i for i, s in enumerate(steps) if s.kind == "train"), 0)
+    before = sum(s.duration_ns for s in steps[:first])
+    return first if before < sum(s.duration_ns for s in steps[first:]) else 0
 
 
 def _work_ns(step: Step) -> int:

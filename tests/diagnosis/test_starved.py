@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from made_runs import MS, T0, Run
-from test_rules import loop
+from made_runs import MS, T0, Run, op
+from test_rules import loop, split_loop
 
 from accelprof.profiler.diagnosis import diagnose
 
@@ -53,3 +53,22 @@ def test_evaluation_is_work_that_a_faster_accelerator_shortens() -> None:
                duration=lambda i: 950.0 if i % 10 == 5 else 50.0)  # fmt: skip
     ids = {f.id for f in diagnose(run.process(), now_ns=T0).findings}
     assert "evaluation-heavy" in ids and "upgrade-would-not-help" not in ids
+
+
+def test_small_operators_that_a_busy_machine_makes_slow_are_small_operators() -> None:
+    small = op("aten::mm", 40, flops=6e4, bytes=6e4, calls=600, shapes="[[4,8],[8,8]]")
+    found = diagnose(split_loop(small), now_ns=T0).verdict  # 67 us each
+    assert (found.bottleneck, found.cause) == ("host-bound", "small-kernels")
+
+
+def test_forwards_before_the_first_optimizer_step_are_no_steps() -> None:
+    run = Run().steps(100, 2.0, kind="inference", forward=1.0)
+    run.steps(6, 900.0, forward=300.0, backward=400.0, optimizer=9.0)
+    found = diagnose(run.process(), now_ns=T0)
+    assert found.verdict.bottleneck == "inconclusive" and found.time.steps == 5
+
+
+def test_a_long_inference_that_ends_with_a_training_step_stays_inference() -> None:
+    run = Run().steps(100, 20.0, kind="inference", forward=19.0, data_wait=None)
+    run.steps(2, 20.0, forward=5.0, backward=9.0, optimizer=5.0)
+    assert diagnose(run.process(), now_ns=T0).time.steps > 90

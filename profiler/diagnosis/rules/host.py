@@ -9,6 +9,7 @@ from .common import WORTH, finding, hot_places
 
 MANY_CALLS = 100  # operators a step; fewer are not what makes a step slow
 SMALL_US = 50.0  # mean time of an operator with its wrappers that is mostly dispatch
+MOSTLY = 0.5  # of the step's work
 GC_WORTH = 0.05
 SEEN = 0.3  # of the time without operators, which the stacks of the user's own code explain
 
@@ -19,7 +20,8 @@ def small_kernels(view: RunView) -> Judgement:
     if view.split is None:
         return Undecidable("an operator capture and this machine's ceilings")
     split = view.split
-    if split.calls_per_step < MANY_CALLS or split.mean_op_us > SMALL_US:
+    dispatch = split.latency >= max(MOSTLY, split.python)  # however long a busy machine makes it
+    if split.calls_per_step < MANY_CALLS or (split.mean_op_us > SMALL_US and not dispatch):
         return Clear()
     host = view.shares["host"]
     facts = [
