@@ -20,11 +20,19 @@ FLOPS, BYTES_PER_S = 40e9, 8e9
 KNOWN_PRECISIONS = (None, "fp32")
 
 
-def split(rows: Sequence[OpRow], cpus: int | None, work_s: float) -> Split | None:
+def measured_nothing(ceilings: Ceilings, threads: int | None) -> bool:
+    """Whether a calibration beside other processes shows them and not the machine: products
+    slower than those of the slowest CPU."""
+    disturbed = any("other processes" in note for note in ceilings.notes)
+    slowest = FLOPS / roofline.FAR_OFF * (threads or 1)
+    return disturbed and ceilings.flops.get("fp32", slowest) < slowest
+
+
+def split(rows: Sequence[OpRow], threads: int | None, work_s: float) -> Split | None:
     """None where the answer depends on the machine."""
-    if not cpus:
+    if not threads:
         return None
-    ceilings = Ceilings({"fp32": FLOPS * cpus}, BYTES_PER_S * cpus, {}, 1e-6, "presumed")
+    ceilings = Ceilings({"fp32": FLOPS * threads}, BYTES_PER_S * threads, {}, 1e-6, "presumed")
     found = roofline.split(rows, ceilings, work_s)
     if found is None or not found.sturdy or found.dtype not in KNOWN_PRECISIONS:
         return None

@@ -125,10 +125,14 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     moved = sum(before.get(n, 0.0) - sums[shares.RAW.index(n)] / total for n in shares.MOVED)
     blind = shares.blind(loose["before_forward"] / total, division)
     work_s = (sum(loose.values()) / total - moved - blind) * (view.step_s or 0.0)
+    threads = view.main_threads or view.host.cpus
+    known = view.ceilings
+    if known is not None and view.on_cpu and presumed.measured_nothing(known, threads):
+        view = replace(view, ceilings=None)
     if view.ceilings is not None:
         split = roofline.split(ops, view.ceilings, work_s)
     else:
-        split = presumed.split(ops, view.host.cpus, work_s) if view.on_cpu else None
+        split = presumed.split(ops, threads, work_s) if view.on_cpu else None
     counters = view.device.dram_share is not None
     division = replace(
         division,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from made_runs import MS, T0, Run, op
-from test_rules import loop, split_loop
+from made_runs import CALIBRATION, MS, T0, Run, op
+from test_rules import GEMM, loop, split_loop
 
 from accelprof.profiler.diagnosis import diagnose
 
@@ -72,3 +74,14 @@ def test_a_long_inference_that_ends_with_a_training_step_stays_inference() -> No
     run = Run().steps(100, 20.0, kind="inference", forward=19.0, data_wait=None)
     run.steps(2, 20.0, forward=5.0, backward=9.0, optimizer=5.0)
     assert diagnose(run.process(), now_ns=T0).time.steps > 90
+
+
+def test_a_calibration_that_measured_the_other_processes_is_not_used() -> None:
+    """Of 8 columns: memory's by any sound ceilings, arithmetic's by those of a busy hour."""
+    wide = op("aten::mm", 40, flops=115e6, bytes=34e6, shapes="[[48,8],[8,150000]]")
+    busy = CALIBRATION | {"flops": {"fp32": 13e9}, "notes": ["other processes used 1.9 cores"]}
+    for one, told in ((wide, "inconclusive"), (GEMM, "compute-bound")):
+        run = loop().process().ops([one])
+        run.add("meta", [{"key": "calibration", "value": json.dumps(busy)}])
+        found = diagnose(run, now_ns=T0).verdict
+        assert (found.bottleneck, found.confidence) == (told, "low")
