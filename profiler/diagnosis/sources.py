@@ -237,7 +237,7 @@ def _main_use(reader: Reader, span: Span, pid: int | None) -> tuple[float | None
         "WHERE pid = ? AND t_ns BETWEEN ? AND ?",
         (pid, *span),
     )
-    return rows[0] if rows else (None, None)  # type: ignore[return-value]
+    return rows[0] if rows else (None, None)
 
 
 def _rss(reader: Reader, span: Span, pids: Sequence[int]) -> tuple[tuple[int, int], ...]:
