@@ -132,7 +132,8 @@ def with_shares(view: RunView, ops: Sequence[OpRow]) -> RunView:
     if view.ceilings is not None:
         split = roofline.split(ops, view.ceilings, work_s)
     else:
-        split = presumed.split(ops, threads, work_s) if view.on_cpu else None
+        here = view.on_cpu and not view.imported  # who recorded a trace on what is not known
+        split = presumed.split(ops, threads, work_s) if here else None
     counters = view.device.dram_share is not None
     division = replace(
         division,
