@@ -36,6 +36,7 @@ WAITS = 0.05  # of the time, from which the loader may be worth a trial
 AT_CEILING = 0.97
 ROUNDS = 5
 LEADERS = 3
+INTERRUPTED = "ended by Ctrl-C: this is what the trials until then say"
 BUDGET = "the time was too short for all that could be tried: --budget gives more"
 COLD = "the first trial was over 10 % slower than its repeat (cold files): left out"
 LADDER = {"num_workers", "persistent_workers", "main_threads"}  # what an arm of it may set
@@ -84,13 +85,19 @@ class Search:
         self.began = self.clock()
         self.for_looking = 1.0 if self.asked.tries else FOR_LOOKING
         self._first_trial()
+        try:
+            self._all_trials()
+        except KeyboardInterrupt:
+            self.notes.append(INTERRUPTED)
+        if self.short:
+            self.notes.append(BUDGET)
+
+    def _all_trials(self) -> None:
         # again, for what repeats change: another leader has other neighbours
         for part in (self.for_looking, 1.0):
             self.for_looking, self.short = part, False
             self._look()
             self._repeat()
-        if self.short:
-            self.notes.append(BUDGET)
 
     def _look(self) -> None:
         """Every setting once, as far as the time goes; a second call goes on where it ended."""

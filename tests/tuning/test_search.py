@@ -305,3 +305,17 @@ def test_a_job_that_cannot_be_tuned_is_told_in_a_line(outcome: Outcome, words: s
 def test_wrong_tries_are_refused(tries: str) -> None:
     with pytest.raises(UserError):
         settings.combinations(settings.parse_tries([tries]))
+
+
+def test_an_interrupted_search_says_what_its_trials_say() -> None:
+    job = storage(0.2, 0.02, 4)
+
+    class Interrupted(Simulated):
+        def __call__(self, plan: Plan) -> Outcome:
+            if self.made == 3:
+                raise KeyboardInterrupt
+            return super().__call__(plan)
+
+    found = Interrupted(job.step_s, job.ceiling_s).tune()
+    assert len(found.trials) >= 1 and any("Ctrl-C" in note for note in found.notes)
+    assert "Ctrl-C" in render(found)
