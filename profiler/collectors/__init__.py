@@ -105,6 +105,12 @@ def _processes(context: Context) -> Collector:
     return ProcessCollector(context.pids, root=context.root)
 
 
+def _open_files(context: Context) -> Collector:
+    from .open_files import OpenFileCollector
+
+    return OpenFileCollector(context.targets, root=context.root)
+
+
 def _nvml(context: Context) -> Collector:
     from .nvml import NvmlCollector
 
@@ -147,6 +153,7 @@ def _stacks(context: Context) -> Collector | None:
 COLLECTORS: tuple[Callable[[Context], Collector | None], ...] = (
     _host,
     _processes,
+    _open_files,
     _nvml,
     _dcgm,
     _tpu,

@@ -155,6 +155,6 @@ def test_all_collectors_start_and_stop_here():
     runner = start(Context(job=os.getpid(), pids=lambda: [os.getpid()]), sink)
     sink.wait(lambda: sink.of("host_sample") and sink.of("process_sample"))
     runner.close()
-    assert len(COLLECTORS) == 8
-    sources = {"host", "processes", "nvml", "dcgm", "tpu", "amd", "intel", "stacks"}
+    assert len(COLLECTORS) == 9
+    sources = {"host", "processes", "files", "nvml", "dcgm", "tpu", "amd", "intel", "stacks"}
     assert set(runner.costs()) == sources

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from golden import judged
 from made_runs import T0, Run
-from test_rules import in_process, loop, python_gap, small_ops
+from test_rules import in_process, loop, python_gap, small_ops, with_workers
 
 from accelprof.profiler.diagnosis import diagnose
 from accelprof.profiler.diagnosis.model import Clear
@@ -87,3 +87,10 @@ def test_copies_inside_the_dataset_come_before_workers() -> None:
     found = finding(run, "loader-in-process")
     assert found.advice[0].startswith("return CPU tensors from the Dataset")
     assert any("d.py:7" in e.text for e in found.evidence)
+
+
+def test_slow_reads_say_which_mount_they_are_from() -> None:
+    mount = {"mount": "/data", "type": "nfs4", "source": "filer:/x", "remote": True}
+    run = with_workers(80.0, 8.0, 0.2).event("reads-from", **mount)
+    texts = [e.text for e in finding(run, "storage").evidence]
+    assert any("/data are read: a mount of nfs4 from filer:/x, another machine" in t for t in texts)

@@ -54,6 +54,21 @@ def input_facts(view: RunView) -> list[Evidence]:
     return facts
 
 
+def read_from(view: RunView) -> list[Evidence]:
+    """The mounts of the files that were read, those on other machines first."""
+    told = [e["data"] for e in view.events if e["kind"] == "reads-from" and e["data"]]
+    told.sort(key=lambda d: not d.get("remote"))
+    return [
+        evidence(
+            f"files of {d.get('mount')} are read: a mount of {d.get('type')}"
+            + (f" from {d.get('source')}, another machine or an object store"
+               if d.get("remote") else ""),
+            f"read_from:{d.get('mount')}", str(d.get("type")),
+        )
+        for d in told[:2]
+    ]  # fmt: skip
+
+
 def hot_places(view: RunView, category: str) -> list[Evidence]:
     """The user's lines where the time goes, from stacks."""
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...report import Finding
 from ..capacity import Capacity, advice, capacity, promise, waits
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
-from .common import WORTH, finding, hot_places, input_facts
+from .common import WORTH, finding, hot_places, input_facts, read_from
 
 
 def _idle(view: RunView) -> bool | None:
@@ -64,6 +64,8 @@ def _finding(view: RunView, id: str, share: float, title: str) -> Finding:
     if room is not None and not room.helps and room.batch_s > room.work_s:
         lines = [*lines, _overlap(room)] if room.gain > 1.02 else lines
     facts = input_facts(view) + hot_places(view, "loader")
+    if id == "storage":
+        facts += read_from(view)
     if (place := view.copied_in_data) is not None:
         text = f"batches are copied to the device while they are made, at {place}"
         facts.append(evidence(text, "copied_in_data", place))

@@ -14,7 +14,7 @@ from ..capacity import (
 )
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
-from .common import WORTH, finding, input_facts
+from .common import WORTH, finding, input_facts, read_from
 
 
 def _room(view: RunView) -> Capacity | Judgement:
@@ -48,6 +48,7 @@ def storage(view: RunView) -> Judgement:
             f"host I/O wait {percent(view.host.iowait_share)}", "iowait_share",
             view.host.iowait_share,
         ))  # fmt: skip
+    facts += read_from(view)
     lines = advice(view, room)
     lines.append(
         "or read less often: larger shards, a local copy or cache, prefetch_factor "
