@@ -145,7 +145,8 @@ class ProcessCollector(Collector):
             "t_ns": now.t_ns,
             "pid": pid,
             "cpu_cores": cores,
-            "rss_bytes": now.rss_pages * self._page,
+            # One that is ending has given its memory back already: that is no reading of it
+            "rss_bytes": now.rss_pages * self._page or None,
             "pss_bytes": pss,
             "threads": now.threads,
             "read_bytes_per_s": io[1],

@@ -162,7 +162,10 @@ def _rivals(view: RunView, next_name: str) -> list[str]:
     if following >= SEEN:
         found.append(f"{NAMES[next_name]} is next with {percent(following)}")
     if unknown >= max(following, 0.05):
-        found.append(f"{percent(unknown)} of the time is not told apart")
+        undivided = view.on_cpu and view.split is None
+        found.append(f"{percent(unknown)} of the time is " + (
+            "the step's own work, not divided into arithmetic and memory" if undivided
+            else "not told apart"))  # fmt: skip
     return found
 
 

@@ -22,7 +22,8 @@ class Proc:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def put(self, pid: int, *, ticks: int = 0, read: int = 0, state: str = "S", start: int = 7):
+    def put(self, pid: int, *, ticks: int = 0, read: int = 0, state: str = "S", start: int = 7,
+            pages: int = 100):  # fmt: skip
         folder = self.root / "proc" / str(pid)
         folder.mkdir(parents=True, exist_ok=True)
         fields = [
@@ -39,7 +40,7 @@ class Proc:
             "0",
             str(start),
         ]
-        (folder / "stat").write_text(f"{pid} (python (x) y) {' '.join(fields)} 0 100 0\n")
+        (folder / "stat").write_text(f"{pid} (python (x) y) {' '.join(fields)} 0 {pages} 0\n")
         io = f"rchar: {read * 2}\nwchar: 0\nread_bytes: {read}\nwrite_bytes: {read // 2}\n"
         (folder / "io").write_text(io + "cancelled_write_bytes: 0\n")
         (folder / "smaps_rollup").write_text("00-ff ---p [rollup]\nRss: 9 kB\nPss:   5 kB\n")
@@ -68,6 +69,11 @@ def test_levels_then_rates(proc):
     assert second["rchar_bytes_per_s"] == 1000
     assert second["write_bytes_per_s"] == 250
     assert second["state"] == "disk-sleep"
+
+
+def test_a_process_that_is_ending_has_no_memory_to_tell(proc):
+    proc.put(10, state="Z", pages=0)
+    assert rows(ProcessCollector(lambda: [10], root=proc.root), S)[10]["rss_bytes"] is None
 
 
 def test_processes_come_and_go_and_pids_are_reused(proc):
