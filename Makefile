@@ -21,7 +21,7 @@ demo: .venv/samples
 AGAIN := --last-failed --last-failed-no-failures none
 
 test: lint types
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --ignore tests/e2e \
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --durations 30 --ignore tests/e2e \
 	  || $(BIN)/python -m pytest $(AGAIN) --ignore tests/e2e
 	$(BIN)/python -m pytest tests/e2e || $(BIN)/python -m pytest $(AGAIN) tests/e2e
 

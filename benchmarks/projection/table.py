@@ -21,7 +21,7 @@ TOKENS = (
     (re.compile(r"pp\d+"), 512),
     (re.compile(r"tg\d+|maxlen\d+-.*|(?:beamsearch|sampling)[\d.]+"), 1),
 )
-FRAMES = 64  # of a spectrum that the model of models.py makes in a step
+FRAMES = 64  # of a spectrum that the model of networks.py makes in a step
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Times are ns or s as named; shares are 0..1; None is "not observed", which is ne
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -321,15 +320,6 @@ class RunView:
             return self.steady.whole.duration_ns / self.steady.whole.count / 1e9
         count = len(self.steady.steps)
         return self.steady.duration_ns / count / 1e9 if count else None
-
-    @property
-    def remade(self) -> tuple[int, str] | None:
-        """How often one line made a DataLoader with workers and who it is; None: once at most."""
-        made = Counter(x.where for x in self.loaders if x.where and x.num_workers)
-        if not made:
-            return None
-        where, times = made.most_common(1)[0]
-        return (times, where) if times > 1 else None
 
     @property
     def making_cores(self) -> float | None:

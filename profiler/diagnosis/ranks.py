@@ -79,7 +79,8 @@ def _compare(
     names: Sequence[Peer], rows: Sequence[tuple[Step, ...]], slowest: Sequence[int],
     counted: Counter[int],
 ) -> Compared:  # fmt: skip
-    count, total = len(rows), sum(s.duration_ns for row in rows for s in row) / len(names)
+    count = len(rows)
+    total = sum(row[i].duration_ns for row, i in zip(rows, slowest, strict=True))
     excess = typical = 0.0
     more = Counter[str]()
     for row, i in zip(rows, slowest, strict=True):

@@ -85,19 +85,15 @@ class Search:
         self.began = self.clock()
         self.for_looking = 1.0 if self.asked.tries else FOR_LOOKING
         self._first_trial()
-        try:
-            self._all_trials()
+        try:  # twice, for what repeats change: another leader has other neighbours
+            for part in (self.for_looking, 1.0):
+                self.for_looking, self.short = part, False
+                self._look()
+                self._repeat()
         except KeyboardInterrupt:
             self.notes.append(INTERRUPTED)
         if self.short:
             self.notes.append(BUDGET)
-
-    def _all_trials(self) -> None:
-        # again, for what repeats change: another leader has other neighbours
-        for part in (self.for_looking, 1.0):
-            self.for_looking, self.short = part, False
-            self._look()
-            self._repeat()
 
     def _look(self) -> None:
         """Every setting once, as far as the time goes; a second call goes on where it ended."""

@@ -22,11 +22,14 @@ from stub_nvml.cards import card, write_script
 ACCELPROF = [sys.executable, "-m", "accelprof"]
 
 
-def wait_until(true: Callable[[], Any], what: str, limit_s: float = 40.0) -> Any:
+def wait_until(
+    true: Callable[[], Any], what: str | Callable[[], str], limit_s: float = 40.0
+) -> Any:
     """Polls for what another process does."""
     deadline = time.monotonic() + limit_s
     while not (found := true()):
-        assert time.monotonic() < deadline, f"did not come about: {what}"
+        late = time.monotonic() >= deadline
+        assert not late, f"did not come about: {what() if callable(what) else what}"
         time.sleep(0.05)
     return found
 

@@ -46,6 +46,13 @@ def reported(host: Host, job: str) -> dict[str, Any] | None:
     return found if job in [one["name"] for one in found["jobs"]] else None
 
 
+def told(host: Host) -> str:
+    """What a report that does not name it says, beside the table that it is made from."""
+    jobs = json.loads(host.run("report", "daemon", "--json").stdout)["jobs"]
+    rows = host.query("SELECT process, facts->>'$[0].k', facts->>'$[0].name', facts FROM process")
+    return f"the report names it: {jobs} of {rows}"
+
+
 def test_its_life(host: Host) -> None:
     """Start, a job, a report, kill -9, a restart in the same file, stop."""
     assert host.status()["running"] is False
@@ -74,7 +81,7 @@ def test_its_life(host: Host) -> None:
         assert rows and rows[0][0] == "main" and rows[0][1].endswith("--token *** caf?")
         sampled = f"SELECT 1 FROM process_sample WHERE pid = {job.pid} LIMIT 1"
         wait_until(lambda: host.query(sampled), "its samples")
-        found = wait_until(lambda: reported(host, "train_big"), "the report names it")
+        found = wait_until(lambda: reported(host, "train_big"), lambda: told(host))
         assert len(found["devices"]) == 2 and found["utilisation"]["power_w"]
         # The cards of a host do not work on one job: an H100 beside a T4 is as it should be
         assert "mixed-hardware" not in [one["id"] for one in found["findings"]]

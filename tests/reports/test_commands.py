@@ -139,7 +139,10 @@ def test_runs_leaves_out_what_it_cannot_read(tmp_path: Path) -> None:
     bad = tmp_path / "runs" / "20260113-080000-bad-aaaa"
     bad.mkdir()
     (bad / "run.duckdb").write_bytes(b"\x1b[31mnot a database" * 100)
-    (tmp_path / "runs" / "20260113-080000-gone-aaaa").mkdir()
+    gone = tmp_path / "runs" / "20260113-080000-gone-aaaa"
+    gone.mkdir()
+    os.utime(gone, (1.7e9, 1.7e9))
+    (tmp_path / "runs" / "20260113-080000-starts-aaaa").mkdir()  # just now: no fault
     done = accelprof(tmp_path, "runs", "--json")
     assert done.returncode == 0
     assert [run["id"] for run in json.loads(done.stdout)["runs"]] == [recording.RUN_ID]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..capacity import (
     MOST_CPU,
     Capacity,
@@ -115,7 +117,7 @@ def restart(view: RunView) -> Judgement:
         return Undecidable("the start of loader iterators")
     epochs = sum(1 for s in view.steady.steps if s.first_of_epoch)
     loader = view.loader
-    kept = loader is not None and loader.persistent and not view.remade
+    kept = loader is not None and loader.persistent and not _remade(view)
     if view.workers is None or view.workers.in_process or kept:
         return Clear()
     # It has to be most of the input to be its cause, and to have happened more than once
@@ -127,8 +129,8 @@ def restart(view: RunView) -> Judgement:
         "time", "iterator_share", starting,
     )]  # fmt: skip
     line = f"DataLoader(..., persistent_workers=True): saves about {duration(each)} an epoch"
-    if view.remade:
-        times, where = view.remade
+    if remade := _remade(view):
+        times, where = remade
         facts.append(evidence(f"{where} made {times} DataLoaders", "loaders_made", times))
         line = (f"make the DataLoader of {where} once, before the loop over the epochs, with "
                 f"persistent_workers=True: saves about {duration(each)} an epoch; loaders that are "
@@ -136,3 +138,10 @@ def restart(view: RunView) -> Judgement:
     return finding(
         "worker-restart", starting, "Workers are started again every epoch", facts, [line],
     )  # fmt: skip
+
+
+def _remade(view: RunView) -> tuple[int, str] | None:
+    """How often one line made a DataLoader with workers, and the line; None: once at most."""
+    made = Counter(x.where for x in view.loaders if x.where and x.num_workers)
+    where, times = next(iter(made.most_common(1)), (None, 0))
+    return (times, where) if where and times > 1 else None
