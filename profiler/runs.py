@@ -96,13 +96,17 @@ def find(folders: Iterable[Path], wanted: Wanted, limit: int | None = None) -> l
 
 def read_all(folders: list[Path]) -> list[Row]:
     """The runs that can be read; each of the others is one line on stderr."""
-    folders = [folder for folder in folders if not _starting(folder)]
-    with ThreadPoolExecutor(_READERS) as pool:
-        rows = list(pool.map(_read_or_complaint, folders))
-    for row in rows:
+    found = rows_or_complaints([folder for folder in folders if not _starting(folder)])
+    for row in found:
         if isinstance(row, str):
             print(f"accelprof: left out: {clean(row, 300)}", file=sys.stderr)
-    return [row for row in rows if isinstance(row, Row)]
+    return [row for row in found if isinstance(row, Row)]
+
+
+def rows_or_complaints(folders: list[Path]) -> list[Row | str]:
+    """For each folder its row, or why there is none."""
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(_read_or_complaint, folders))
 
 
 def _starting(folder: Path) -> bool:

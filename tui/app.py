@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ..storage.reader import BadRunFile, RunReader, open_run
-from . import copying
+from . import copying, library
 from .feed import RunFeed
 from .host_feed import HostFeed
 from .model import RunChoice
@@ -32,6 +32,7 @@ class TopApp(App[None]):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (38, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "help", key_display="?"),
+        Binding("r", "runs", "runs", show=False),
         Binding("t", "light_or_dark", "light/dark", show=False),
         Binding("S", "picture", "picture", show=False),
         Binding("escape", "leave", show=False),
@@ -74,6 +75,7 @@ class TopApp(App[None]):
             yield SystemCommand("Play or pause", "key space", screen.action_play)
             yield SystemCommand("Go to the start", "key home", screen.action_start)
             yield SystemCommand("Go to the newest moment", "key end", screen.action_end)
+        yield SystemCommand("Recorded runs", "key r", self.action_runs)
         yield SystemCommand("Light or dark", "key t", self.action_light_or_dark)
         yield SystemCommand("Save a picture", "key S: SVG, into this folder", self.action_picture)
         yield SystemCommand("Help", "key ?", self.action_help)
@@ -83,6 +85,18 @@ class TopApp(App[None]):
         """Shows the keys."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
+
+    def action_runs(self) -> None:
+        """Shows the newest runs of the library to choose from."""
+        if not isinstance(self.screen, PickerScreen):
+            self.run_worker(self._pick, thread=True, exclusive=True)
+
+    def _pick(self) -> None:
+        choices = library.newest()
+        if choices:
+            self.call_from_thread(self.push_screen, PickerScreen(choices, recorded=True))
+        else:
+            self.call_from_thread(self.notify, "no runs are recorded yet")
 
     def action_light_or_dark(self) -> None:
         """Changes between the two themes."""

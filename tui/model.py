@@ -271,3 +271,4 @@ class RunChoice:
     name: str
     command: str
     started_ns: int | None
+    outcome: str = ""  # its state and verdict, where that was asked

@@ -284,6 +284,28 @@ async def test_the_picker_opens_the_chosen_run(runs: dict[str, Path]) -> None:
 
 
 @in_loop
+async def test_recorded_runs_are_a_key_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setenv("ACCELPROF_HOME", str(tmp_path))
+    recording.record(tmp_path / "runs" / recording.RUN_ID)
+    top = TopApp()
+    async with top.run_test(size=(120, 24)) as pilot:
+        await pilot.press("r")
+        for _ in range(2000):
+            if isinstance(top.screen, PickerScreen):
+                break
+            await pilot.pause(0.02)
+        await pilot.pause()
+        picture = top.export_screenshot().replace("&#160;", " ")
+        assert "1 recorded runs, the newest first" in picture and recording.RUN_ID in picture
+        assert "finished" in picture
+        await pilot.press("enter")
+        screen = await shown(pilot)
+        assert screen.snapshot is not None
+
+
+@in_loop
 async def test_a_choice_that_is_gone_is_told(tmp_path: Path) -> None:
     choices = [RunChoice(str(tmp_path / name), name, name, "x", 0) for name in ("a", "b")]
     top = TopApp(None, choices)

@@ -23,6 +23,7 @@ _KEYS = (
     ("p", "overview: the next panel, in a small terminal"),
     ("o", "steps: the longest ones, or the newest"),
     ("enter c", "findings: show me why; copy as Markdown"),
+    ("r", "the newest recorded runs, to open one"),
     ("ctrl+p", "all commands by name"),
     ("t S", "light or dark; save the screen as SVG"),
     ("? escape", "this help; back"),

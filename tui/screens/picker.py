@@ -1,4 +1,4 @@
-"""The choice among several running runs."""
+"""The choice among several runs: those that are alive, or the newest of the library."""
 
 from __future__ import annotations
 
@@ -36,12 +36,16 @@ class PickerScreen(Screen[None]):
             super().__init__()
             self.folder = folder
 
-    def __init__(self, choices: Sequence[RunChoice]) -> None:
+    def __init__(self, choices: Sequence[RunChoice], *, recorded: bool = False) -> None:
         super().__init__()
         self._choices = list(choices)
+        count = len(self._choices)
+        self._title = (
+            f"{count} recorded runs, the newest first." if recorded else f"{count} runs are alive."
+        )
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(f"{len(self._choices)} runs are alive. Which one?", draw.STRONG))
+        yield Static(Text(f"{self._title} Which one?", draw.STRONG))
         yield OptionList(*(Option(_line(choice)) for choice in self._choices))
         yield KeyLine()
 
@@ -54,6 +58,7 @@ class PickerScreen(Screen[None]):
 
 def _line(choice: RunChoice) -> Text:
     line = Text(clean(choice.id, 80), draw.STRONG)
+    line.append(f"  {choice.outcome.ljust(40)}" if choice.outcome else "")
     line.append(f"  {clean(choice.command, 200)}")
     line.no_wrap = True
     return line
