@@ -66,6 +66,9 @@ class HostJobs:
         self._jobs: dict[str, Job] = {}
         self._looks: dict[int, tuple[int, int, float, bool]] = {}  # pid: start, looks, next, works
         self._walker = JobTree(0, proc=proc)
+        # Of each process the job that had it first: a job may lie within the tree of another one,
+        # such as a test runner that begins to work itself
+        self._owners: dict[str, str] = {}
 
     @property
     def jobs(self) -> list[Job]:
@@ -73,7 +76,7 @@ class HostJobs:
 
     def pids(self) -> list[int]:
         """All processes of all jobs."""
-        return [pid for job in self.jobs for pid in job.tree.pids()]
+        return list({pid for job in self.jobs for pid in job.tree.pids()})
 
     def scan(
         self, now_ns: int, fence: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -90,14 +93,19 @@ class HostJobs:
                     user = self._user(root.pid)
                     job = self._jobs[root.key] = Job(root, working, user, self._proc)
                     yield "start", job, root
+        ended: list[str] = []
         for key, job in list(self._jobs.items()):
             with fence():
                 for seen in job.tree.scan(now_ns):
-                    yield "process", job, seen
+                    if self._owners.setdefault(seen.key, key) == key:
+                        ended += [seen.key] if seen.ended_ns is not None else []
+                        yield "process", job, seen
                 if not job.tree.pids():
                     del self._jobs[key]
                     job.root.ended_ns = now_ns
                     yield "end", job, job.root
+        for process in ended:
+            self._owners.pop(process, None)
 
     def works(self, pid: int) -> bool:
         """As it was last looked at."""

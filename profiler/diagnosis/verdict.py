@@ -96,6 +96,8 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     # What scatters because the run has phases is no noise: most of it says the same
     settled = changes is not None and margin >= CLEAR_MARGIN and agree >= MOST_WINDOWS
     if few or (close and not settled and not (name in SPLIT and next_name in SPLIT)):
+        if name == "input" and (made := takes_cores(view, next_name)) is not None:
+            return _by_cpu(view, made, fired)  # the rival is long because of the input
         return _refused(view, inconclusive.changing(changes) if changes else
                         inconclusive.too_close(name, next_name, margin, error, count))  # fmt: skip
     doubts = _doubts(view, name, next_name, margin=margin, error=error, agree=agree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 from ...storage.reader import RunReader
@@ -192,7 +193,7 @@ def operators(reader: RunReader, view: RunView) -> tuple[tuple[OpPoint, ...], Ro
     rows = sources.ops(reader, view.steps[0].pid if view.steps else None)
     rows = [row for row in rows if row.phase != COPY_PHASE]
     total = sum(row.time_ns for row in rows) or 1
-    known = [row for row in rows if row.flops and row.bytes and row.time_ns > 0]
+    known = [row for row in rows if row.time_ns > 0 and _on_a_chart(row.flops, row.bytes)]
     known.sort(key=lambda row: -row.time_ns)
     points = tuple(
         OpPoint(
@@ -203,6 +204,13 @@ def operators(reader: RunReader, view: RunView) -> tuple[tuple[OpPoint, ...], Ro
         for row in known[:MOST_OPS]
     )  # fmt: skip
     return points, Roof(ceilings.flops, ceilings.bytes_per_s, ceilings.source)
+
+
+def _on_a_chart(flops: float | None, moved: float | None) -> bool:
+    """Whether both, and one over the other, have a logarithm."""
+    if flops is None or moved is None or not (0 < flops < inf and 0 < moved < inf):
+        return False
+    return 0 < flops / moved < inf
 
 
 def _bound(text: str) -> Any:

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from accelprof.profiler.daemon.jobs import HostJobs
 from accelprof.storage.library import list_runs
 from accelprof.storage.reader import open_run
 
@@ -160,3 +162,46 @@ def test_wrong_use_is_one_line(tmp_path: Path, words: list[str], message: str) -
     )
     assert done.returncode == 2
     assert message in done.stderr and done.stderr.count("\n") == 1
+
+
+OUTER = """
+import mmap, pathlib, subprocess, sys
+folder = pathlib.Path(sys.argv[1])
+file = folder / "libtorch_cpu.so"
+file.write_bytes(bytes(4096))
+inner = subprocess.Popen([sys.executable, "-c", sys.argv[2], sys.argv[1]], process_group=0)
+print(inner.pid, flush=True)
+sys.stdin.readline()
+kept = mmap.mmap(open(file, "rb").fileno(), 0, access=mmap.ACCESS_READ)
+print("works", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_job_within_the_tree_of_a_later_one_keeps_its_processes(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OUTER, tmp_path, JOB], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True, process_group=0,
+    ) as outer:  # fmt: skip
+        assert outer.stdin and outer.stdout
+        inner = int(outer.stdout.readline())
+        jobs, owner = HostJobs(), dict[int, str]()
+
+        def scan() -> dict[int, str]:
+            for what, job, seen in jobs.scan(time.time_ns()):
+                if what == "process":
+                    owner[seen.pid] = job.key
+            return owner
+
+        wait_until(lambda: inner in scan(), "the inner job")
+        mine = owner[inner]
+        outer.stdin.write("\n")
+        outer.stdin.flush()
+        assert outer.stdout.readline() == "works\n"
+        wait_until(lambda: outer.pid in scan(), "the outer job")
+        assert owner[inner] == mine != owner[outer.pid]
+        assert len(jobs.pids()) == len(set(jobs.pids()))
+        (tmp_path / "stop").touch()
+        wait_until(lambda: inner not in (scan() and jobs.pids()), "the end of the inner job")
+        assert owner[inner] == mine
+        outer.stdin.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from made_runs import MS, T0, Run, op
@@ -31,8 +32,17 @@ def test_few_steps_do_not_tell_who_takes_the_cores() -> None:
     assert diagnose(short_lived(18), now_ns=T0).verdict.cause != "decode-cpu"
 
 
-def short_lived(steps: int) -> Run:
-    run = loop(steps, data_wait=2.0, forward=20.0, backward=20.0, optimizer=2.0)
+def test_a_step_stretched_by_workers_is_no_rival_of_the_wait_for_them() -> None:
+    """Waiting and work change from step to step, half of the time each: noise, but for the CPU."""
+    found = diagnose(short_lived(60, data_wait=lambda i: 8.0 if i % 9 < 4 else 40.0), now_ns=T0)
+    assert (found.verdict.bottleneck, found.verdict.confidence) == ("input-bound", "medium")
+    assert "70 % of the job's CPU time" in found.verdict.headline
+    assert found.time.shares["input"] < 0.6
+
+
+def short_lived(steps: int, **phases: Any) -> Run:
+    given: dict[str, Any] = {"data_wait": 2.0, "forward": 20.0, "backward": 20.0, "optimizer": 2.0}
+    run = loop(steps, **(given | phases))
     run.calibrated().process().ops([GEMM], window_ms=50)
     run.fact("loader", id=1, num_workers=2, length=100)
     run.batches(steps, 75.0, 57.0, workers=2).host(0.98)
