@@ -66,9 +66,9 @@ class HostJobs:
         self._jobs: dict[str, Job] = {}
         self._looks: dict[int, tuple[int, int, float, bool]] = {}  # pid: start, looks, next, works
         self._walker = JobTree(0, proc=proc)
-        # Of each process the job that had it first: a job may lie within the tree of another one,
-        # such as a test runner that begins to work itself
-        self._owners: dict[str, str] = {}
+        # A job may lie within the tree of another one: a process is its nearest root's
+        self._owners: dict[str, str] = {}  # process: job
+        self._owner_of_pid: dict[int, str] = {}
 
     @property
     def jobs(self) -> list[Job]:
@@ -93,19 +93,27 @@ class HostJobs:
                     user = self._user(root.pid)
                     job = self._jobs[root.key] = Job(root, working, user, self._proc)
                     yield "start", job, root
-        ended: list[str] = []
+        ended: list[Seen] = []
         for key, job in list(self._jobs.items()):
             with fence():
                 for seen in job.tree.scan(now_ns):
-                    if self._owners.setdefault(seen.key, key) == key:
-                        ended += [seen.key] if seen.ended_ns is not None else []
+                    if self._owner(seen, key) == key:
+                        ended += [seen] if seen.ended_ns is not None else []
                         yield "process", job, seen
                 if not job.tree.pids():
                     del self._jobs[key]
                     job.root.ended_ns = now_ns
                     yield "end", job, job.root
-        for process in ended:
-            self._owners.pop(process, None)
+        for seen in ended:
+            self._owners.pop(seen.key, None)
+            self._owner_of_pid.pop(seen.pid, None)
+
+    def _owner(self, seen: Seen, key: str) -> str:
+        """The job of a process that was met in the tree of the job `key`."""
+        known = seen.key if seen.key in self._jobs else self._owners.get(seen.key)
+        owner = known or self._owner_of_pid.get(seen.ppid, key)
+        self._owners[seen.key] = self._owner_of_pid[seen.pid] = owner
+        return owner
 
     def works(self, pid: int) -> bool:
         """As it was last looked at."""

@@ -167,12 +167,14 @@ def test_wrong_use_is_one_line(tmp_path: Path, words: list[str], message: str) -
 OUTER = """
 import mmap, pathlib, subprocess, sys
 folder = pathlib.Path(sys.argv[1])
-file = folder / "libtorch_cpu.so"
+file = folder / "libtorch_outer.so"
 file.write_bytes(bytes(4096))
-inner = subprocess.Popen([sys.executable, "-c", sys.argv[2], sys.argv[1]], process_group=0)
+inner = subprocess.Popen([sys.executable, "-c", sys.argv[2], sys.argv[1]], process_group=0,
+                         stdout=subprocess.DEVNULL)
 print(inner.pid, flush=True)
 sys.stdin.readline()
-kept = mmap.mmap(open(file, "rb").fileno(), 0, access=mmap.ACCESS_READ)
+opened = open(file, "rb")
+kept = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 print("works", flush=True)
 sys.stdin.readline()
 """
