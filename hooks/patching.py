@@ -36,6 +36,26 @@ class Hook:
                 ours._torchdynamo_inline = original
             self.replace(owner, name, ours)
 
+    def after_init(self, owner: "Any", tell: "Callable[[Any], None]") -> None:
+        """`tell(self)` after each `owner.__init__` that did not raise."""
+
+        def make(original: "Any") -> "Any":
+            def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
+                try:
+                    original(self, *args, **kwargs)
+                except BaseException as error:
+                    undress(error)
+                    raise
+                try:
+                    tell(self)
+                except Exception as error:
+                    hook.fail(error)
+
+            return __init__
+
+        hook = self
+        self.wrap(owner, "__init__", make)
+
     def replace(self, owner: "Any", name: str, ours: "Any") -> None:
         """Replaces `owner.name` by `ours`."""
         own = vars(owner)

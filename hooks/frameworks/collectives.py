@@ -71,12 +71,12 @@ ddp = Hook("ddp")
 
 def install_ddp(module: "Any") -> None:
     """torch.nn.parallel.distributed"""
-    ddp.wrap(module.DistributedDataParallel, "__init__", _wrapping(_distributed))
+    ddp.after_init(module.DistributedDataParallel, _distributed)
 
 
 def install_data_parallel(module: "Any") -> None:
     """torch.nn.parallel.data_parallel"""
-    ddp.wrap(module.DataParallel, "__init__", _wrapping(_threads))
+    ddp.after_init(module.DataParallel, _threads)
 
 
 def _distributed(model: "Any") -> None:
@@ -87,21 +87,3 @@ def _distributed(model: "Any") -> None:
 
 def _threads(model: "Any") -> None:
     fact(wire.FACT_PARALLEL, name=wire.DATA_PARALLEL, devices=len(model.device_ids))
-
-
-def _wrapping(tell: "Any") -> "Any":
-    def make(original: "Any") -> "Any":
-        def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
-            try:
-                original(self, *args, **kwargs)
-            except BaseException as error:
-                undress(error)
-                raise
-            try:
-                tell(self)
-            except Exception as error:
-                ddp.fail(error)
-
-        return __init__
-
-    return make

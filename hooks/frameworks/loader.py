@@ -77,7 +77,7 @@ def install_stateful(module: "Any") -> None:
 
 
 def install_class(loader: "Any") -> None:
-    waits.wrap(loader, "__init__", _init)
+    waits.after_init(loader, _made)
     waits.wrap(loader, "__iter__", _iter)
 
 
@@ -87,21 +87,10 @@ _where: "dict[int, str | None]" = {}  # id of a loader: where the user made it
 _feeds: "dict[int, Feed]" = {}
 
 
-def _init(original: "Any") -> "Any":
-    def __init__(self: "Any", *args: "Any", **kwargs: "Any") -> None:
-        try:
-            original(self, *args, **kwargs)
-        except BaseException as error:
-            undress(error)
-            raise
-        try:
-            if id(self) not in _where:
-                _where[id(self)] = user_frame()
-                weakref.finalize(self, _forget, id(self)).atexit = False
-        except Exception as error:
-            waits.fail(error)
-
-    return __init__
+def _made(loader: "Any") -> None:
+    if id(loader) not in _where:
+        _where[id(loader)] = user_frame()
+        weakref.finalize(loader, _forget, id(loader)).atexit = False
 
 
 def _forget(key: int) -> None:

@@ -77,7 +77,8 @@ def load(reader: Reader, now_ns: int, others: Sequence[Reader] = ()) -> RunView:
         samples_times=_samples_times(parts, path, facts, run),
         busy_threads=_busy_threads(sampled, critical), events=events,
         notes=(*_notes(facts, processes), *ranks.clock_notes(table)), outside=seen,
-        tracers=tuple(n for f in _all(facts, wire.FACT_TRACED) for n in _names(f.get("by"))),
+        tracers=tuple(dict.fromkeys(
+            n for f in _all(facts, wire.FACT_TRACED) for n in _names(f.get("by")))),
         copied_in_data=next(
             (str(f.get("where")) for f in _all(facts, wire.FACT_COPY_IN_DATA)), None),
         emptied=_emptied(facts), main_threads=_threads(facts, run), allocator=_allocator(facts),

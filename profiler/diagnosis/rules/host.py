@@ -83,7 +83,7 @@ def _places(view: RunView) -> list[Evidence]:
 
 
 def _tracers(view: RunView) -> list[Evidence]:
-    names = ", ".join(dict.fromkeys(view.tracers))
+    names = ", ".join(view.tracers)
     text = f"{names} runs at each line or call of the training thread"
     return [evidence(text, "tracer", names)] if names else []
 
@@ -91,7 +91,7 @@ def _tracers(view: RunView) -> list[Evidence]:
 def _without_tracers(view: RunView) -> list[str]:
     if not view.tracers:
         return []
-    return [f"measure without {', '.join(dict.fromkeys(view.tracers))}: a debugger, coverage or "
+    return [f"measure without {', '.join(view.tracers)}: a debugger, coverage or "
             "profiler makes each line of Python several times as slow"]  # fmt: skip
 
 
