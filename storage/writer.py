@@ -24,6 +24,7 @@ from .buffer import Lost, Pending, Values
 from .reader import BadRunFile, RunReader, check_version, explain
 
 SCHEMA_VERSION = 1
+_SCHEMA = Path(__file__).with_name("schema.sql")
 LOSSES_EVERY_S = 60.0
 NEAR = 0.8  # of `max_bytes`: what is old is made coarser
 # Measured: 600,000 steps stored at a peak RSS of 105 MB (70 MB of it DuckDB's code and Python).
@@ -320,7 +321,9 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
         if not fresh:
             check_version(connection, path, allow_empty=True)
         connection.execute("SET lock_configuration = true")
-        connection.execute(Path(__file__).with_name("schema.sql").read_text())
+        if not fresh:
+            _add_columns(connection)
+        connection.execute(_SCHEMA.read_text())
         connection.execute(
             "INSERT OR IGNORE INTO meta VALUES ('schema_version', ?), ('created_by', 'accelprof')",
             [str(SCHEMA_VERSION)],
@@ -332,6 +335,18 @@ def _open(path: Path) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise
     return connection
+
+
+def _add_columns(connection: duckdb.DuckDBPyConnection) -> None:
+    """A file of an older accelprof that is written on (the daemon's) gets what has come since."""
+    listed = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal"
+    there = {row[:2] for row in connection.execute(listed).fetchall()}
+    tables = set(connection.execute("SELECT table_name FROM duckdb_tables()").fetchall())
+    with duckdb.connect(":memory:") as model:
+        model.execute(_SCHEMA.read_text())
+        for table, column, kind in model.execute(listed).fetchall():
+            if (table,) in tables and (table, column) not in there:
+                connection.execute(f'ALTER TABLE "{table}" ADD COLUMN "{column}" {kind}')
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, ...]]:

@@ -1,13 +1,17 @@
-"""The job's control group: CPU quota and throttling, memory. cgroup v1, v2 and both together."""
+"""The job's control group: CPU quota and throttling, memory, disks. cgroup v1, v2 and both."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 from ..host_limits import cgroup_folders, host_limits
 
 LIMITS_EVERY_NS = 10_000_000_000
+V1_IO = "blkio.throttle.io_service_bytes"
+# A line a device: v2 `8:0 rbytes=1 wbytes=2 rios=..`, v1 `8:0 Read 1` and `8:0 Write 2`
+_READ, _WRITTEN = re.compile(r" (?:rbytes=|Read )(\d+)"), re.compile(r" (?:wbytes=|Write )(\d+)")
 
 
 class CgroupReading(NamedTuple):
@@ -18,6 +22,7 @@ class CgroupReading(NamedTuple):
     memory_bytes: int | None  # without page cache that can be dropped at once
     memory_limit_bytes: int | None
     oom_kills: int | None = None  # processes of the group that the kernel killed so far
+    disk_bytes: tuple[int, int] | None = None  # read and written by the group so far
 
 
 class Cgroup:
@@ -35,6 +40,15 @@ class Cgroup:
             ),
             None,
         )
+        self._io = next(
+            (
+                folder / name
+                for controller, name in (("io", "io.stat"), ("blkio", V1_IO))
+                for folder in cgroup_folders(root, controller)
+                if (folder / name).exists()
+            ),
+            None,
+        )
         self._periods: dict[Path, tuple[int, int]] = {}
         self._limits = host_limits(root)
         self._limits_due_ns = 0
@@ -46,7 +60,7 @@ class Cgroup:
         quota = self._limits.cgroup_cpu_quota
         return CgroupReading(
             quota, self._throttled() if quota else None, self._used(),
-            self._limits.cgroup_memory_limit_bytes, self._oom_kills(),
+            self._limits.cgroup_memory_limit_bytes, self._oom_kills(), self._disk_bytes(),
         )  # fmt: skip
 
     def _oom_kills(self) -> int | None:
@@ -57,6 +71,19 @@ class Cgroup:
             if (count := read_pairs(self._memory[0] / name).get("oom_kill")) is not None:
                 return count
         return None
+
+    def _disk_bytes(self) -> tuple[int, int] | None:
+        """Of all devices; what the page cache answers is not in it.
+
+        None while no device is listed: the group used none yet, or nothing counts for it.
+        """
+        try:
+            text = self._io.read_text("ascii", "replace") if self._io else None
+        except OSError:
+            return None
+        if text is None or ":" not in text:
+            return None
+        return sum(map(int, _READ.findall(text))), sum(map(int, _WRITTEN.findall(text)))
 
     def _throttled(self) -> float | None:
         """The worst of the groups from this process's to the root."""

@@ -51,6 +51,8 @@ class HostCollector(Collector):
             gaps.append(Gap("psi", reason))
         if self._cgroup.read(0).memory_bytes is None:
             gaps.append(Gap("cgroup_memory_bytes", "no memory control group is mounted here"))
+        if self._cgroup.read(0).disk_bytes is None:
+            gaps.append(Gap("cgroup_disk", "no io control group lists a disk for this job yet"))
         for metric, name in (("disk", "diskstats"), ("net", "net/dev"), ("cpu", "stat")):
             if not _readable(self._proc / name):
                 gaps.append(Gap(metric, f"/proc/{name} cannot be read"))
@@ -72,6 +74,7 @@ class HostCollector(Collector):
             "cgroup_memory_limit_bytes": cgroup.memory_limit_bytes,
             "cgroup_cpu_quota_cores": cgroup.quota_cores,
             "cgroup_throttled_share": cgroup.throttled_share,
+            **self._cgroup_disk(cgroup.disk_bytes, seconds),
         }
         return [("host_sample", row), *self._oom_kills(t_ns, cgroup.oom_kills)]
 
@@ -188,6 +191,16 @@ class HostCollector(Collector):
         return {
             "disk_read_bytes_per_s": self._rate("read", read, seconds, seen),
             "disk_write_bytes_per_s": self._rate("written", written, seconds, seen),
+        }
+
+    def _cgroup_disk(
+        self, done: tuple[int, int] | None, seconds: float | None
+    ) -> dict[str, float | None]:
+        read, written = done or (0, 0)
+        seen = done is not None
+        return {
+            "cgroup_read_bytes_per_s": self._rate("cgroup read", read, seconds, seen),
+            "cgroup_write_bytes_per_s": self._rate("cgroup written", written, seconds, seen),
         }
 
     def _is_whole(self, name: str) -> bool:

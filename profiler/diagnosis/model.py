@@ -120,7 +120,6 @@ class Host:
     quota_cores: float | None = None
     throttled_share: float | None = None
     received_bytes_per_s: float | None = None  # by the network, loopback left out
-    disk_read_bytes_per_s: float | None = None
     samples: int = 0
 
 

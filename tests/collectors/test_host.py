@@ -51,6 +51,8 @@ def test_rates_and_shares(tree):
     )
     net = (tree / "proc/net/dev").read_text().replace("eth0: 1000", "eth0: 5000")
     (tree / "proc/net/dev").write_text(net)
+    io = tree / "sys/fs/cgroup/kubepods/pod1/job/io.stat"
+    io.write_text("8:0 rbytes=5000 wbytes=500\n8:16 rbytes=24 wbytes=100\n")
     (tree / "proc/pressure/io").write_text("some avg10=0.00 total=1500000\nfull total=1\n")
     found = row(collector, 3 * S)
     assert found["cpu_core_share"] == [1.0, 0.2]
@@ -58,6 +60,8 @@ def test_rates_and_shares(tree):
     assert found["iowait_share"] == pytest.approx(20 / 150)
     assert found["disk_read_bytes_per_s"] == 3000 * 512 / 2
     assert found["disk_write_bytes_per_s"] == 1000 * 512 / 2
+    assert found["cgroup_read_bytes_per_s"] == 2000
+    assert found["cgroup_write_bytes_per_s"] == 50
     assert found["net_rx_bytes_per_s"] == 2000
     assert found["net_tx_bytes_per_s"] == 0
     assert found["psi_io_share"] == 0.25
@@ -84,6 +88,7 @@ def test_cgroup(tmp_path, layout):
     assert first.memory_limit_bytes == 2**30
     assert first.memory_bytes == 300_000_000  # usage without inactive file pages
     assert first.throttled_share is None
+    assert first.disk_bytes == (1024, 500)
     stat = tree / "sys/fs/cgroup" / layout.cpu / "cpu.stat"
     stat.write_text(stat.read_text().replace("nr_periods 100", "nr_periods 120"))
     stat.write_text(stat.read_text().replace("nr_throttled 10", "nr_throttled 15"))
@@ -107,7 +112,7 @@ def test_kills_for_lack_of_memory_are_events(tmp_path, layout, file):
 def test_missing_sources_are_one_gap_each(tmp_path):
     gaps = HostCollector(root=tmp_path).probe()
     assert sorted(gap.metric for gap in gaps) == [
-        "cgroup_memory_bytes", "cpu", "disk", "net", "psi",
+        "cgroup_disk", "cgroup_memory_bytes", "cpu", "disk", "net", "psi",
     ]  # fmt: skip
     found = row(HostCollector(root=tmp_path), S)
     assert {name for name, value in found.items() if value is not None} == {"t_ns"}
@@ -124,7 +129,11 @@ def test_cpu_device(tree):
 
 def test_this_machine():
     collector = HostCollector(job=os.getpid())
-    assert {gap.metric for gap in collector.probe()} <= {"psi", "cgroup_memory_bytes"}
+    assert {gap.metric for gap in collector.probe()} <= {
+        "psi",
+        "cgroup_memory_bytes",
+        "cgroup_disk",
+    }
     row(collector, time.time_ns())
     until = time.process_time() + 0.1
     while time.process_time() < until:

@@ -30,14 +30,18 @@ V2 = Layout(
         "kubepods/pod1/job/memory.stat": "anon 300000000\ninactive_file 100000000\n",
         "kubepods/pod1/cpu.stat": "nr_periods 100\nnr_throttled 10\nthrottled_usec 9\n",
         "kubepods/pod1/job/cpu.stat": "usage_usec 5\n",
+        "kubepods/pod1/job/io.stat": (
+            "8:0 rbytes=1000 wbytes=500 rios=1 wios=1 dbytes=7 dios=1\n8:16 rbytes=24 wbytes=0\n"
+        ),
     },
     cpu="kubepods/pod1",
 )
 V1 = Layout(
-    cgroup="4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n",
+    cgroup="5:blkio:/docker/abc\n4:memory:/docker/abc\n3:cpu,cpuacct:/docker/abc\n0::/\n",
     mounts=(
         "31 24 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
         "32 24 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+        "33 24 0:30 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n"
     ),
     files={
         "cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "150000\n",
@@ -45,6 +49,9 @@ V1 = Layout(
         "cpu,cpuacct/docker/abc/cpu.stat": "nr_periods 100\nnr_throttled 10\nthrottled_time 9\n",
         "memory/docker/abc/memory.limit_in_bytes": f"{2**30}\n",
         "memory/docker/abc/memory.usage_in_bytes": "400000000\n",
+        "blkio/docker/abc/blkio.throttle.io_service_bytes": (
+            "8:0 Read 1024\n8:0 Write 500\n8:0 Sync 1524\n8:0 Total 1524\nTotal 1524\n"
+        ),
         "memory/docker/abc/memory.stat": "inactive_file 1\ntotal_inactive_file 100000000\n",
     },
     cpu="cpu,cpuacct/docker/abc",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from accelprof.storage import buffer
@@ -59,6 +60,23 @@ def test_run_has_one_row_however_often_it_is_opened(path: Path) -> None:
         writer.close()
     assert rows(path, "SELECT name, state FROM run") == [("b", "running")]
     assert rows(path, "SELECT source FROM gap") == [("a",), ("b",)]
+
+
+def test_a_file_of_an_older_version_is_written_on(path: Path) -> None:
+    RunWriter(path).close()
+    with duckdb.connect(str(path)) as older:
+        older.execute("ALTER TABLE host_sample DROP COLUMN cgroup_read_bytes_per_s")
+        older.execute("DROP VIEW steps")
+        older.execute("DROP VIEW timeline")
+        older.execute("ALTER TABLE step DROP COLUMN gc_ns")
+        older.execute("INSERT INTO host_sample (t_ns) VALUES (1)")
+    writer = RunWriter(path)
+    writer.append("host_sample", [{"t_ns": 2, "cgroup_read_bytes_per_s": 5.0}])
+    writer.append("step", [{"pid": 1, "step": 3, "t_ns": 2, "duration_ns": 9, "gc_ns": 4}])
+    writer.close()
+    found = rows(path, "SELECT t_ns, cgroup_read_bytes_per_s FROM host_sample ORDER BY t_ns")
+    assert found == [(1, None), (2, 5.0)]
+    assert rows(path, "SELECT step, gc_ns FROM step") == [(3, 4)]
 
 
 def test_replace_by_key_and_as_a_whole(path: Path) -> None:
