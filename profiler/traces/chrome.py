@@ -39,11 +39,7 @@ class BadTrace(Exception):
     """The file is not a trace that this reader knows; the message is complete."""
 
 
-class Args(msgspec.Struct, gc=False):
-    dims: Any = msgspec.field(name="Input Dims", default=None)
-    dims_old: Any = msgspec.field(name="Input dims", default=None)
-    types: Any = msgspec.field(name="Input type", default=None)
-    concrete: Any = msgspec.field(name="Concrete Inputs", default=None)
+class _Ids(msgspec.Struct, gc=False):
     external: Ident = msgspec.field(name="External id", default=None)
     external_old: Ident = msgspec.field(name="external id", default=None)
     correlation: Ident = None
@@ -51,9 +47,14 @@ class Args(msgspec.Struct, gc=False):
     bytes: Any = None
 
 
-class Event(msgspec.Struct, gc=False):
-    """A complete event ("X"); times in us as in the file, from the file's own base."""
+class Args(_Ids, gc=False):
+    dims: Any = msgspec.field(name="Input Dims", default=None)
+    dims_old: Any = msgspec.field(name="Input dims", default=None)
+    types: Any = msgspec.field(name="Input type", default=None)
+    concrete: Any = msgspec.field(name="Concrete Inputs", default=None)
 
+
+class _Span(msgspec.Struct, gc=False):
     name: str = ""
     cat: str = ""
     ph: str = ""
@@ -61,31 +62,24 @@ class Event(msgspec.Struct, gc=False):
     tid: Ident = None
     ts: float = 0.0
     dur: float = 0.0
+
+
+class Event(_Span, gc=False):
+    """A complete event ("X"); times in us as in the file, from the file's own base."""
+
     args: Args | None = None
 
 
-class _RawArgs(msgspec.Struct):
+class _RawArgs(_Ids):
     """What repeats thousands of times stays text until it is known to be new."""
 
     dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
     dims_old: msgspec.Raw = msgspec.field(name="Input dims", default=msgspec.Raw())
     types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
     concrete: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw())
-    external: Ident = msgspec.field(name="External id", default=None)
-    external_old: Ident = msgspec.field(name="external id", default=None)
-    correlation: Ident = None
-    device: Ident = None
-    bytes: Any = None
 
 
-class _RawEvent(msgspec.Struct):
-    name: str = ""
-    cat: str = ""
-    ph: str = ""
-    pid: Ident = None
-    tid: Ident = None
-    ts: float = 0.0
-    dur: float = 0.0
+class _RawEvent(_Span):
     args: _RawArgs | None = None
 
 
@@ -277,8 +271,8 @@ class _Events:
     def _args(self, raw: _RawArgs) -> Args:
         shared = self._shared
         return Args(
-            shared(raw.dims), shared(raw.dims_old), shared(raw.types), shared(raw.concrete),
             raw.external, raw.external_old, raw.correlation, raw.device, raw.bytes,
+            shared(raw.dims), shared(raw.dims_old), shared(raw.types), shared(raw.concrete),
         )  # fmt: skip
 
     def _shared(self, raw: msgspec.Raw) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
+from ...report import Evidence
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
 from .common import finding, hot_places
@@ -13,24 +15,35 @@ EVALUATION_NOTICE = 0.15  # some evaluation is wanted; a seventh of the run is w
 TARGET = 0.02  # a checkpoint interval is proposed that costs this much
 
 
-def _pause(view: RunView, name: str) -> tuple[float, int, float] | None:
-    """(share, steps with it, mean seconds of one)."""
+@dataclass(frozen=True)
+class Pause:
+    share: float  # of the time
+    count: int  # steps with it
+    each: float  # mean seconds of one
+    facts: list[Evidence]  # begun with the share
+
+
+def _pause(view: RunView, name: str, notice: float, seen: str, said: str) -> Pause | Judgement:
+    """A kind of pause that takes at least `notice` of the time, or the answer without one.
+
+    `seen` and `said` are what the reader calls them.
+    """
     share = view.shares.get(name, 0.0)
+    if name not in view.observed and share == 0.0:
+        return Undecidable(f"{seen}: none was seen so far")
+    if share < notice:
+        return Clear()
     lengths = [v for s in view.steady.steps if (v := getattr(s, f"{name}_ns") or 0) > 0]
     mean = sum(lengths) / len(lengths) / 1e9 if lengths else 0.0
-    if name not in view.observed and share == 0.0:
-        return None
-    return share, len(lengths), mean
+    fact = evidence(f"{percent(share)} of the time is {said}", f"{name}_share", share)
+    return Pause(share, len(lengths), mean, [fact])
 
 
 def checkpoint(view: RunView) -> Judgement:
-    found = _pause(view, "checkpoint")
-    if found is None:
-        return Undecidable("checkpoints: none was seen so far")
-    share, count, each = found
-    if share < NOTICE:
-        return Clear()
-    facts = [evidence(f"{percent(share)} of the time is saving", "checkpoint_share", share)]
+    found = _pause(view, "checkpoint", NOTICE, "checkpoints", "saving")
+    if not isinstance(found, Pause):
+        return found
+    share, count, each, facts = found.share, found.count, found.each, found.facts
     lines = []
     if count:
         every = len(view.steady.steps) / count
@@ -54,13 +67,10 @@ def checkpoint(view: RunView) -> Judgement:
 
 
 def logging(view: RunView) -> Judgement:
-    found = _pause(view, "logging")
-    if found is None:
-        return Undecidable("logging calls: none was seen so far")
-    share, count, each = found
-    if share < NOTICE:
-        return Clear()
-    facts = [evidence(f"{percent(share)} of the time is logging", "logging_share", share)]
+    found = _pause(view, "logging", NOTICE, "logging calls", "logging")
+    if not isinstance(found, Pause):
+        return found
+    share, count, each, facts = found.share, found.count, found.each, found.facts
     if count:
         facts.append(evidence(
             f"{duration(each)} in each of {count} of {len(view.steady.steps)} steps", "logging_s",
@@ -76,19 +86,14 @@ def logging(view: RunView) -> Judgement:
 
 
 def evaluation(view: RunView) -> Judgement:
-    found = _pause(view, "evaluation")
-    if found is None:
-        return Undecidable("evaluation loops: none was seen so far")
-    share, count, each = found
-    if share < EVALUATION_NOTICE:
-        return Clear()
-    facts = [evidence(f"{percent(share)} of the time is evaluation", "evaluation_share", share)]
-    if count:
-        facts.append(
-            evidence(f"{count} evaluations of {duration(each)}", "evaluation_s", each, "s")
-        )
+    found = _pause(view, "evaluation", EVALUATION_NOTICE, "evaluation loops", "evaluation")
+    if not isinstance(found, Pause):
+        return found
+    if found.count:
+        text = f"{found.count} evaluations of {duration(found.each)}"
+        found.facts.append(evidence(text, "evaluation_s", found.each, "s"))
     return finding(
-        "evaluation-heavy", share, "Evaluation takes much of the time", facts,
+        "evaluation-heavy", found.share, "Evaluation takes much of the time", found.facts,
         ["evaluate less often or on a sample of the set; make sure it runs under "
          "torch.inference_mode() with its own larger batch size and loader workers"],
     )  # fmt: skip
