@@ -7,15 +7,17 @@ in a shade of its colour, so that the pictures can be read without colour too.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.color import Color
+from rich.console import Console
 from rich.style import Style
 from rich.text import Text
+from textual.strip import Strip
 
 from ..profiler.report import SHARES
 from ..profiler.reports import figures, phases
-from ..profiler.reports.plain import clean
+from ..profiler.reports.plain import clean, wrap
 from .model import Column, Shares
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -42,6 +44,22 @@ _LABEL = {
     name: Style(color="#000000", bgcolor=look.colour, bold=True)
     for name, look in phases.LOOKS.items()
 }
+
+
+def same(one: Text, other: Text) -> bool:
+    """Whether both look alike."""
+    return one == other and one.style == other.style
+
+
+def strip(line: Text, width: int, base: Style, console: Console) -> Strip:
+    """A line of the screen on the ground of its widget."""
+    own = base + console.get_style(line.style)
+    return Strip(line.render(console, end="")).adjust_cell_length(width, base).apply_style(own)
+
+
+def notes(text: str, width: int, style: Style = QUIET) -> list[Text]:
+    """A remark over as many lines as it takes."""
+    return [Text(line, style) for line in wrap(text, max(1, width))]
 
 
 def chip(bottleneck: str) -> Text:
@@ -79,10 +97,10 @@ def legend(groups: Sequence[Shares], width: int) -> Text:
     return line
 
 
-def timeline(columns: Sequence[Column], width: int, height: int) -> Text:
+def timeline(columns: Sequence[Column], width: int, height: int) -> list[Text]:
     """A stacked column of shares for each stretch of time, input at the bottom."""
     if not columns or height < 1:
-        return Text()
+        return []
     stacks = [_stack(column.shares, height) for column in columns]
     rows = []
     for row in range(height - 1, -1, -1):
@@ -95,7 +113,7 @@ def timeline(columns: Sequence[Column], width: int, height: int) -> Text:
             else:
                 line.append(" " * cells)
         rows.append(line)
-    return Text("\n", no_wrap=True).join(rows)
+    return rows
 
 
 def _stack(shares: Shares, height: int) -> list[str]:
@@ -116,10 +134,12 @@ def axis(width: int, left: str, right: str, cursor: float | None) -> Text:
     return Text.assemble(text[:at], ("▲", STRONG), text[at + 1 :])
 
 
-def step_chart(columns: Sequence[Column], width: int, height: int, ceiling: float | None) -> Text:
+def step_chart(
+    columns: Sequence[Column], width: int, height: int, ceiling: float | None
+) -> list[Text]:  # fmt: skip
     """Step times: solid up to the median of each column, shaded up to its p95."""
     if not columns or not ceiling or height < 1:
-        return Text("no steps yet", QUIET)
+        return [Text("no steps yet", QUIET)]
     levels = [_levels(columns[at * len(columns) // width], ceiling, height) for at in range(width)]
     rows = []
     for row in range(height - 1, -1, -1):
@@ -129,7 +149,7 @@ def step_chart(columns: Sequence[Column], width: int, height: int, ceiling: floa
         for style, run in itertools.groupby(cells, key=lambda cell: cell[1]):
             line.append("".join(char for char, _ in run), style)
         rows.append(line)
-    return Text("\n", no_wrap=True).join(rows)
+    return rows
 
 
 def _levels(column: Column, ceiling: float, height: int) -> tuple[int, int]:
@@ -182,34 +202,40 @@ def chart(
     return lines
 
 
-def core_meters(shares: Sequence[float | None], width: int, most_rows: int) -> Text | None:
+def core_meters(
+    shares: Sequence[float | None], width: int, most_rows: int
+) -> list[Text] | None:  # fmt: skip
     """A meter a core in columns; None when they take more rows than there are."""
     each = 18
     in_row = max(1, width // each)
     if -(-len(shares) // in_row) > most_rows:
         return None
-    text = Text()
+    lines: list[Text] = []
     for at, share in enumerate(shares):
-        if at and at % in_row == 0:
-            text.append("\n")
-        text.append(f"{at:>2} ", QUIET)
-        text.append_text(meter(share, 8))
-        text.append(f"{figures.share(share):>6} ")
-    return text
+        if at % in_row == 0:
+            lines.append(Text(no_wrap=True))
+        lines[-1].append(f"{at:>2} ", QUIET)
+        lines[-1].append_text(meter(share, 8))
+        lines[-1].append(f"{figures.share(share):>6} ")
+    return lines
 
 
-def core_strip(shares: Sequence[float | None], width: int) -> Text:
+def core_strip(shares: Sequence[float | None], width: int) -> list[Text]:
     """One cell a core, its height the core's load."""
-    text = Text()
-    for at, share in enumerate(shares):
-        if at and at % max(1, width) == 0:
-            text.append("\n")
-        if share is None:
-            text.append("?", QUIET)
-        else:
-            level = min(8, max(1, round(share * 8)))
-            text.append(BLOCKS[level], _METER_HIGH if share > 0.9 else _METER)
-    return text
+    lines: list[Text] = []
+    for at in range(0, len(shares), max(1, width)):
+        cells = (_core(share) for share in shares[at : at + max(1, width)])
+        line = Text(no_wrap=True)
+        for style, run in itertools.groupby(cells, key=lambda cell: cell[1]):
+            line.append("".join(char for char, _ in run), style)
+        lines.append(line)
+    return lines
+
+
+def _core(share: float | None) -> tuple[str, Style]:
+    if share is None:
+        return "?", QUIET
+    return BLOCKS[min(8, max(1, round(share * 8)))], _METER_HIGH if share > 0.9 else _METER
 
 
 _STATES = {  # of the letters in /proc/PID/stat
@@ -237,32 +263,6 @@ def span(begin: float, share: float, width: int, name: str) -> Text:
     return Text.assemble(
         " " * left, (look.letter * cells, _CELL[name]), " " * (width - left - cells)
     )
-
-
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str | Text]], right: Sequence[int], width: int,
-    style: Callable[[int], Style] = lambda row: Style.null(),
-) -> Text:  # fmt: skip
-    """Aligned columns; the last one is cut at the width."""
-    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    widths = [max([len(head[at]), *(row[at].cell_len for row in cells)]) for at in range(len(head))]
-    lines = [_line([Text(text, QUIET) for text in head], widths, right, width)]
-    for at, row in enumerate(cells):
-        line = _line(row, widths, right, width)
-        line.stylize_before(style(at))
-        lines.append(line)
-    return Text("\n", no_wrap=True).join(lines)
-
-
-def _line(row: Sequence[Text], widths: Sequence[int], right: Sequence[int], width: int) -> Text:
-    line = Text(no_wrap=True)
-    for at, cell in enumerate(row):
-        last = at == len(row) - 1 and at not in right
-        pad = "" if last else " " * (widths[at] - cell.cell_len)
-        line.append_text(Text(pad) + cell if at in right else cell + Text(pad))
-        line.append("" if last else "  ")
-    line.truncate(width, overflow="ellipsis")
-    return line
 
 
 def letter(name: str) -> Text:

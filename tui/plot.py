@@ -44,11 +44,11 @@ class _Scale:
         return (math.log10(rate) - self.bottom) / (self.top - self.bottom)
 
 
-def roofline(ops: Sequence[OpPoint], roof: Roof, width: int, height: int) -> Text:
+def roofline(ops: Sequence[OpPoint], roof: Roof, width: int, height: int) -> list[Text]:
     """FLOP/s over FLOPs a byte, both logarithmic; the first operators carry the letters a to z."""
     field_width, field_height = width - _MARGIN, height - 2
     if field_width < 10 or field_height < 3 or not roof.flops:
-        return Text("too little room for the chart", draw.QUIET)
+        return draw.notes("too little room for the chart", width)
     roof = _of_use(ops, roof)
     scale = _scale(ops, roof, field_width, field_height)
     dots = [[0] * field_width for _ in range(field_height)]
@@ -56,8 +56,7 @@ def roofline(ops: Sequence[OpPoint], roof: Roof, width: int, height: int) -> Tex
         _line(dots, scale, peak, roof.bytes_per_s)
     marks = _marks(ops, scale)
     lines = [_row(dots[row], row, marks, scale, roof) for row in range(field_height)]
-    lines += [*_axis(scale)]
-    return Text("\n", no_wrap=True).join(lines)
+    return [*lines, *_axis(scale)]
 
 
 def _of_use(ops: Sequence[OpPoint], roof: Roof) -> Roof:
@@ -114,7 +113,7 @@ def _row(
     dots: Sequence[int], row: int, marks: dict[tuple[int, int], tuple[str, Style]],
     scale: _Scale, roof: Roof,
 ) -> Text:  # fmt: skip
-    line = Text(_label(row, scale).rjust(_MARGIN - 2) + " │", draw.QUIET, no_wrap=True)
+    line = Text.assemble((_label(row, scale).rjust(_MARGIN - 2) + " │", draw.QUIET))
     cells = [
         marks.get((row, column), (chr(0x2800 + bits) if bits else " ", _ROOF))
         for column, bits in enumerate(dots)

@@ -369,7 +369,7 @@ async def test_the_recording_of_a_host_shows_its_jobs(
         panel = screen.query_one(JobsPanel)
         assert panel.display and not screen.query_one(VerdictPanel).display
         assert str(panel.border_title) == "jobs (2, 1 running)"
-        lines = panel.render().plain.splitlines()
+        lines = [panel.render_line(y).text for y in range(3)]
         assert "\x1b" not in lines[1] and "running" in lines[1] and "3 GiB" in lines[1]
         assert lines[2].split()[:6] == ["old", "bob", "11-30", "10:05", "1", "min"]
         assert screen.query_one(DevicesPanel).display

@@ -16,7 +16,7 @@ PHASES = (
     "optimizer", "checkpoint", "logging", "evaluation", "gap",
 )  # fmt: skip
 NAMES = {
-    "data_wait": "wait for data", "iterator": "start of the loader", "h2d": "copy to device",
+    "data_wait": "wait for data", "iterator": "loader start", "h2d": "copy to device",
     "pre_forward": "before forward", "collective": "collectives", "gap": "no phase",
 }  # fmt: skip
 _COLUMNS = ", ".join(f"{name}_ns" for name in PHASES)

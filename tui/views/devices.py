@@ -18,6 +18,7 @@ from .view import View
 _HEAD = ("DEV", "BUSY", "", "MEMORY", "", "POWER", "TEMP", "SLOWED BY", "SM", "TENSOR", "DRAM",
          "CLOCK", "LINK", "NAME")  # fmt: skip
 _RIGHT = (1, 3, 5, 6, 8, 9, 10, 11)
+_GIVES_WAY = (4, 12, 11, 2, 13, 10, 9, 8)
 # Reading, its name, how its figures are written; the top of its chart is 1 for shares
 _CHARTS = (
     ("busy_share", "busy", figures.share), ("memory_used_bytes", "memory", figures.size),
@@ -40,12 +41,12 @@ class DevicesView(View):
     """
 
     def compose(self) -> ComposeResult:
-        yield Rows(_HEAD, _RIGHT, empty=_NONE, id="device-rows")
+        yield Rows(_HEAD, _RIGHT, _GIVES_WAY, empty=_NONE, id="device-rows")
         yield DeviceCharts()
 
     def show(self, snapshot: Snapshot) -> None:
         found = snapshot.machine.accelerators
-        self.query_one(Rows).show([_row(item) for item in found], f"devices ({len(found)})")
+        self.query_one(Rows).fill([_row(item) for item in found], f"devices ({len(found)})")
         self.query_one(DeviceCharts).show(snapshot)
 
     def on_rows_chosen(self, message: Rows.Chosen) -> None:
@@ -84,16 +85,16 @@ class DeviceCharts(Panel[Snapshot]):
         if self.seen is not None:
             self.show(self.seen)
 
-    def draw(self, snapshot: Snapshot) -> Text:
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         found, trends = snapshot.machine.accelerators, snapshot.details.get("devices")
         if not found or not isinstance(trends, DeviceTrends):
-            return Text("…" if found else "", draw.QUIET)
+            return [Text("…", draw.QUIET)] if found else []
         item = found[min(self.chosen, len(found) - 1)]
         readings = trends.of.get(item.index, {})
         known = [c for c in _CHARTS if any(v is not None for v in readings.get(c[0], ()))]
         if not known:
-            return Text("no readings of this device in this stretch of time", draw.QUIET)
-        width, height = self.size
+            return draw.notes("no readings of this device in this stretch of time", width)
+        known = known[: max(1, (height - 1) // 2)]  # a title and a line of chart each, at least
         each = max(1, min(6, (height - 1) // len(known) - 1))
         lines: list[Text] = []
         for name, label, write in known:
@@ -105,11 +106,8 @@ class DeviceCharts(Panel[Snapshot]):
                                                              draw.QUIET),
             ))  # fmt: skip
             lines += draw.chart(values, width, each, top)
-        lines = lines[: max(1, height - 1)]
-        lines.append(
-            draw.axis(width, figures.clock(trends.from_s), figures.clock(trends.to_s), None)
-        )
-        return Text("\n", no_wrap=True).join(lines)
+        start, end = figures.clock(trends.from_s), figures.clock(trends.to_s)
+        return [*lines[: max(1, height - 1)], draw.axis(width, start, end, None)]
 
 
 def _top(name: str, item: Accelerator, values: list[float]) -> float:

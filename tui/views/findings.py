@@ -77,7 +77,7 @@ class FindingsView(View):
     def show(self, snapshot: Snapshot) -> None:
         self._found = content.by_worth(snapshot.findings)
         rows = self.query_one(Rows)
-        rows.show([_row(finding) for finding in self._found], f"findings ({len(self._found)})")
+        rows.fill([_row(finding) for finding in self._found], f"findings ({len(self._found)})")
         self.query_one(FindingDetail).show_finding(snapshot, self.chosen)
 
     @property
@@ -129,10 +129,10 @@ class FindingDetail(Panel[Snapshot]):
         view = SHOWN_IN.get(self._finding.id, "overview")
         return f"why · enter shows it under {view} · c copies"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        finding, width = self._finding, max(20, self.size.width)
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
+        finding, width = self._finding, max(20, width)
         if finding is None:
-            return Text("")
+            return []
         mark, style = MARKS[finding.severity]
         worth = content.worth(finding)
         lines = [Text.assemble((f"{mark} ", style), (clean(finding.id), draw.STRONG),
@@ -140,8 +140,7 @@ class FindingDetail(Panel[Snapshot]):
         lines += [Text(line) for line in wrap(clean(finding.title), width)]
         lines += _part("seen in", [item.text for item in finding.evidence], "·", width)
         lines += _part("change", finding.advice, "→", width)
-        lines += _part("against", _against(snapshot.report, finding), "·", width)
-        return Text("\n", no_wrap=True).join(lines)
+        return lines + _part("against", _against(snapshot.report, finding), "·", width)
 
 
 def _against(report: Report, finding: Finding) -> list[str]:

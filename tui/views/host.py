@@ -42,10 +42,10 @@ class HostPanel(Panel[Snapshot]):
 
     TITLE = "host"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        width, machine = self.size.width, snapshot.machine
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
+        machine = snapshot.machine
         if machine.cpu is None and machine.memory_total_bytes is None:
-            return Text("the host was not sampled at this moment", draw.QUIET)
+            return draw.notes("the host was not sampled at this moment", width)
         tall = self.screen.has_class("-tall")
         lines = [*core_lines(machine, width, 8 if tall else 3)]
         for name, share, text in _meters(machine):
@@ -53,7 +53,7 @@ class HostPanel(Panel[Snapshot]):
                                        " ", fit(text, max(1, width - _NAME - 17))))  # fmt: skip
         flows = " · ".join(_flows(machine))
         lines.append(Text.assemble(("flows".ljust(_NAME), draw.QUIET), fit(flows, width - _NAME)))
-        return Text("\n", no_wrap=True).join(lines)
+        return lines
 
 
 def _meters(machine: Machine) -> Iterator[tuple[str, float | None, str]]:

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 
 from ...profiler.diagnosis.model import Loader
 from ...profiler.reports import figures
-from ...profiler.reports.plain import clean, fit
+from ...profiler.reports.plain import clean, wrap
 from .. import draw
 from ..model import InputView as Input
 from ..model import Process, Snapshot, Worker
@@ -18,6 +18,7 @@ from .view import View
 _HEAD = ("WORKER", "BATCHES", "MEAN", "SLOWEST", "CPU", "MAKING", "", "STATE", "MEMORY",
          "READ", "COLLATE", "PID")  # fmt: skip
 _RIGHT = (0, 1, 2, 3, 4, 5, 8, 9, 10, 11)
+_GIVES_WAY = (10, 11, 6, 9, 3)
 
 
 class InputView(View):
@@ -32,8 +33,8 @@ class InputView(View):
 
     def compose(self) -> ComposeResult:
         yield LoaderPanel()
-        yield Rows(_HEAD, _RIGHT, chooses=False, empty="no batch was seen made in the last minute",
-                   id="worker-rows")  # fmt: skip
+        yield Rows(_HEAD, _RIGHT, _GIVES_WAY, chooses=False, id="worker-rows",
+                   empty="no batch was seen made in the last minute")  # fmt: skip
         yield HotspotsPanel()
 
     def show(self, snapshot: Snapshot) -> None:
@@ -43,7 +44,7 @@ class InputView(View):
         if isinstance(found, Input):
             states = {process.pid: process for process in snapshot.processes}
             rows = [_row(worker, states.get(worker.pid)) for worker in found.workers]
-            self.query_one(Rows).show(rows, "workers, last minute")
+            self.query_one(Rows).fill(rows, "workers, last minute")
 
 
 def _row(worker: Worker, process: Process | None) -> tuple[str | Text, ...]:
@@ -64,10 +65,10 @@ class LoaderPanel(Panel[Snapshot]):
 
     TITLE = "loader and queue"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        found, width = snapshot.details.get("input"), self.size.width
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
+        found = snapshot.details.get("input")
         if not isinstance(found, Input):
-            return Text("…", draw.QUIET)
+            return [Text("…", draw.QUIET)]
         rows = [("loader", _loader(found.chosen))]
         if len(found.loaders) > 1:
             rows.append(("", f"and {figures.count(len(found.loaders) - 1, 'more loader')}"))
@@ -75,12 +76,12 @@ class LoaderPanel(Panel[Snapshot]):
         if found.room is not None:
             rows += _balance(found)
         lines = [
-            Text.assemble((name.ljust(9), draw.QUIET), fit(clean(text), width - 9))
+            Text.assemble(((name if at == 0 else "").ljust(9), draw.QUIET), line)
             for name, text in rows
+            for at, line in enumerate(wrap(clean(text), max(1, width - 9), 2))
         ]
         trend = draw.sparkline(found.waits, max(4, width - 9), 1.0)
-        lines.append(Text.assemble(("waiting".ljust(9), draw.QUIET), trend))
-        return Text("\n", no_wrap=True).join(lines)
+        return [*lines, Text.assemble(("waiting".ljust(9), draw.QUIET), trend)]
 
 
 def _loader(loader: Loader | None) -> str:
@@ -127,14 +128,14 @@ class HotspotsPanel(Panel[Snapshot]):
 
     TITLE = "lines that make the batches"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        spots, width = snapshot.report.hotspots.input, self.size.width
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
+        spots = snapshot.report.hotspots.input
         if not spots:
-            return Text("no stacks of input so far", draw.QUIET)
+            return draw.notes("no stacks of input so far", width)
         lines = []
         for spot in spots[:5]:
             line = draw.meter(spot.share, 10)
             line.append(f" {figures.share(spot.share):>5}  {clean(spot.where, 200)}")
             line.truncate(width, overflow="ellipsis")
             lines.append(line)
-        return Text("\n", no_wrap=True).join(lines)
+        return lines

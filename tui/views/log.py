@@ -42,7 +42,7 @@ class LogView(View):
         self.query_one(Static).display = not found.output_kept
         rows = self.query_one(Rows)
         follows = rows.scroll_offset.y >= rows.max_scroll_y
-        rows.show([_row(line) for line in found.lines], f"log ({len(found.lines)})")
+        rows.fill([_row(line) for line in found.lines], f"log ({len(found.lines)})")
         if follows:
             rows.scroll_end(animate=False)
 

@@ -26,6 +26,10 @@ class OverviewView(View):
 
     NAME = "overview"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: Snapshot | None = None
+
     def compose(self) -> ComposeResult:
         with Horizontal(id="body"):
             with Vertical(id="left"):
@@ -50,13 +54,22 @@ class OverviewView(View):
         if snapshot.of_host and not self.has_class(_OF_HOST):
             self.remove_class(*_PANELS)
             self.add_class(_OF_HOST, _PANELS[-1])
+            self.call_after_refresh(self._show_again)
+        self._seen = snapshot
         for panel in self.query("#left > *, #right > *"):
-            assert isinstance(panel, Panel | ProcessesPanel | FindingsPanel)
-            panel.show(snapshot)
+            assert isinstance(panel, Panel | JobsPanel | ProcessesPanel | FindingsPanel)
+            if panel.display:
+                panel.show(snapshot)
 
     def next_panel(self) -> None:
         """Shows the next of the panels that a small terminal has room for one of."""
         at = next((at for at, name in enumerate(_PANELS) if self.has_class(name)), -1)
         self.remove_class(*_PANELS)
         self.add_class(_PANELS[(at + 1) % len(_PANELS)])
+        self.call_after_refresh(self._show_again)
         self.start()
+
+    def _show_again(self) -> None:
+        """A panel that was hidden has not been told the newest."""
+        if self._seen is not None:
+            self.show(self._seen)

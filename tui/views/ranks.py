@@ -17,8 +17,9 @@ from .view import View
 # Keys of the report's ranks with their names here and how they are written; others follow as told
 _KNOWN: dict[str, tuple[str, Any]] = {
     "rank": ("RANK", str), "pid": ("PID", str), "steps": ("STEPS", figures.count),
-    "step_ms": ("MEAN", figures.milliseconds), "input_share": ("INPUT", figures.share),
-    "communication_share": ("COMMUNICATION", figures.share),
+    "step_ms": ("MEAN", figures.milliseconds), "own_ms": ("OWN", figures.milliseconds),
+    "wait_ms": ("WAITS", figures.milliseconds), "slowest_share": ("SLOWEST IN", figures.share),
+    "input_share": ("INPUT", figures.share), "communication_share": ("COMM", figures.share),
 }  # fmt: skip
 
 
@@ -34,17 +35,22 @@ class RanksView(View):
         ranks = snapshot.report.ranks
         rows = self.query_one(Rows)
         if not ranks:
-            rows.show([], "ranks")
+            rows.fill([], "ranks")
             return
         keys = [key for key in ranks[0] if all(_simple(rank.get(key)) for rank in ranks)]
-        rows.head([*(_name(key) for key in keys), ""], range(len(keys)))
+        rows.head([*(_name(key) for key in keys), ""], range(len(keys)), _give_way(keys))
         slowest = max((rank.get("step_ms") or 0.0 for rank in ranks), default=0.0)
         shown: list[list[str | Text]] = [
             [*(_text(key, rank.get(key)) for key in keys), _bar(rank.get("step_ms"), slowest)]
             for rank in ranks
         ]
         alone = " · one rank: nothing to compare it with" if len(ranks) == 1 else ""
-        rows.show(shown, f"ranks ({len(ranks)}){alone}")
+        rows.fill(shown, f"ranks ({len(ranks)}){alone}")
+
+
+def _give_way(keys: list[str]) -> list[int]:
+    """The bar, then whatever is no figure of a step."""
+    return [len(keys), *(keys.index(key) for key in ("pid", "host", "steps") if key in keys)]
 
 
 def _simple(value: Any) -> bool:

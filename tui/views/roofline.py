@@ -16,6 +16,7 @@ from .view import View
 
 _HEAD = ("", "TIME", "LIMIT", "OPERATOR", "RATE", "FLOP/B", "CALLS", "PHASE")
 _RIGHT = (1, 4, 5, 6)
+_GIVES_WAY = (7, 6)
 
 
 class RooflineView(View):
@@ -29,14 +30,14 @@ class RooflineView(View):
 
     def compose(self) -> ComposeResult:
         yield RoofChart()
-        yield Rows(_HEAD, _RIGHT, chooses=False, empty="no operators", id="op-rows")
+        yield Rows(_HEAD, _RIGHT, _GIVES_WAY, chooses=False, empty="no operators", id="op-rows")
 
     def show(self, snapshot: Snapshot) -> None:
         self.query_one(RoofChart).show(snapshot)
         found = snapshot.details.get("roofline")
         if isinstance(found, RoofView):
             rows = [_row(at, op) for at, op in enumerate(found.ops)]
-            self.query_one(Rows).show(rows, "operators, by time")
+            self.query_one(Rows).fill(rows, "operators, by time")
 
 
 def _row(at: int, op: OpPoint) -> tuple[str | Text, ...]:
@@ -62,18 +63,14 @@ class RoofChart(Panel[Snapshot]):
         memory = figures.bandwidth(roof.bytes_per_s)
         return f"roofline: memory {memory}, ceilings {clean(roof.source, 40)}"
 
-    def draw(self, snapshot: Snapshot) -> Text:
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         found = snapshot.details.get("roofline")
         if not isinstance(found, RoofView):
-            return Text("…", draw.QUIET)
-        width, height = self.size
-        note = Text(_note(found, snapshot), draw.QUIET) if not found.ops else None
+            return [Text("…", draw.QUIET)]
+        note = [] if found.ops else draw.notes(_note(found, snapshot), width)
         if found.roof is None:
-            return note or Text(_UNKNOWN, draw.QUIET)
-        if note is None:
-            return plot.roofline(found.ops, found.roof, width, height)
-        lines = len(note.wrap(self.app.console, max(1, width)))
-        return Text("\n").join([plot.roofline((), found.roof, width, height - lines), note])
+            return note or draw.notes(_UNKNOWN, width)
+        return [*plot.roofline(found.ops, found.roof, width, height - len(note)), *note]
 
 
 _UNKNOWN = "this machine's ceilings are not known: `accelprof calibrate` measures them"

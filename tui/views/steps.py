@@ -21,13 +21,17 @@ from .view import View
 
 _HEAD = ("STEP", "AT", "TIME", "USUAL", "MOSTLY")
 _RIGHT = (0, 1, 2, 3)
+_GIVES_WAY = (1, 3)
 # The share of wall time that a phase is counted under, for its colour
 SHARE_OF = {
-    "wait for data": "input", "start of the loader": "input", "copy to device": "transfer",
+    "wait for data": "input", "loader start": "input", "copy to device": "transfer",
     "forward": "compute", "backward": "compute", "optimizer": "memory",
     "collectives": "communication", "checkpoint": "checkpoint", "logging": "logging",
     "evaluation": "evaluation",
 }  # fmt: skip
+
+
+_ORDER = "lengths are measured; the order within a step is the usual one"
 
 
 class StepsView(View):
@@ -48,7 +52,7 @@ class StepsView(View):
 
     def compose(self) -> ComposeResult:
         yield StepChart()
-        yield Rows(_HEAD, _RIGHT, empty="no step in this list", id="step-rows")
+        yield Rows(_HEAD, _RIGHT, _GIVES_WAY, empty="no step in this list", id="step-rows")
         yield Waterfall()
 
     def show(self, snapshot: Snapshot) -> None:
@@ -59,7 +63,7 @@ class StepsView(View):
             shown = self._listed(found)
             title = f"outliers ({len(found.outliers)})" if self.outliers else "newest"
             rows = self.query_one(Rows)
-            rows.show([_row(step, found.usual_ms) for step in shown], title)
+            rows.fill([_row(step, found.usual_ms) for step in shown], title)
             chosen = shown[rows.chosen] if shown else None
             self.query_one(Waterfall).show_step(snapshot, chosen, found)
 
@@ -107,11 +111,11 @@ class Waterfall(Panel[Snapshot]):
             return self.TITLE
         return f"step {self._step.step}: {figures.milliseconds(self._step.ms)}"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        step, width = self._step, self.size.width
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
+        step = self._step
         if step is None:
             none = "no step is twice as long as the usual one; o lists the newest"
-            return Text(none if snapshot.details.get("steps") else "…", draw.QUIET)
+            return draw.notes(none if snapshot.details.get("steps") else "…", width)
         facts = [f"at {figures.clock(step.at_s)}"]
         facts += [f"{step.samples} samples"] if step.samples is not None else []
         if step.micro_batches and step.micro_batches > 1:
@@ -130,13 +134,11 @@ class Waterfall(Panel[Snapshot]):
             at += ms
         unseen = [name for name, ms in step.phases if ms is None]
         if unseen:
-            lines.append(Text(f"not observed: {', '.join(unseen)}", draw.QUIET))
-        if len(lines) < self.size.height:
-            note = "lengths are measured; the order within a step is the usual one"
-            lines.append(Text(note, draw.QUIET))
+            lines += draw.notes(f"not observed: {', '.join(unseen)}", width)
+        lines += draw.notes(_ORDER, width)
         for line in lines:
             line.truncate(width, overflow="ellipsis")
-        return Text("\n", no_wrap=True).join(lines)
+        return lines
 
     def _head(self, width: int) -> Text:
         room = self._room(width)

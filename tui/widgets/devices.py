@@ -20,13 +20,12 @@ class DevicesPanel(Panel[Snapshot | HostSnapshot]):
 
     TITLE = "devices"
 
-    def draw(self, snapshot: Snapshot | HostSnapshot) -> Text:
-        width = self.size.width
+    def draw(self, snapshot: Snapshot | HostSnapshot, width: int, height: int) -> list[Text]:
         machine = snapshot.machine
         lines = [_accelerator(item, width) for item in machine.accelerators]
         lines.append(_host(machine, width))
         lines += core_lines(machine, width, 4 if self.screen.has_class("-tall") else 1)
-        return Text("\n", no_wrap=True).join(lines)
+        return lines
 
 
 def core_lines(machine: Machine, width: int, most_rows: int) -> Iterator[Text]:
@@ -35,7 +34,7 @@ def core_lines(machine: Machine, width: int, most_rows: int) -> Iterator[Text]:
     picture = draw.core_meters(machine.cores, room, most_rows)
     if picture is None:
         picture = draw.core_strip(machine.cores, room)
-    for at, line in enumerate(picture.split("\n") if machine.cores else []):
+    for at, line in enumerate(picture):
         name = "cores" if at == 0 else ""
         yield Text.assemble((name.ljust(_NAME), draw.QUIET), line)
 

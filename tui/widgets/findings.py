@@ -28,12 +28,11 @@ class FindingList(Panel[Snapshot]):
     FindingList { border: none; }
     """
 
-    def draw(self, snapshot: Snapshot) -> Text:
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         found = content.by_worth(snapshot.findings)
         if not found:
-            return Text("nothing found so far", draw.QUIET)
-        lines = [line for finding in found for line in _finding(finding, self.size.width)]
-        return Text("\n", no_wrap=True).join(lines)
+            return draw.notes("nothing found so far", width)
+        return [line for finding in found for line in _finding(finding, width)]
 
 
 def _finding(finding: Finding, width: int) -> list[Text]:

@@ -7,35 +7,31 @@ from rich.text import Text
 from ...profiler.report import HostJob
 from ...profiler.reports import figures
 from ...profiler.reports.plain import clean
-from .. import draw
 from ..model import Snapshot
-from .panel import Panel
+from .rows import Row, Rows
 
 _HEAD = ("JOB", "USER", "STARTED (UTC)", "TOOK", "CORES", "MEMORY", "COMMAND")
 _RIGHT = (3, 4, 5)
+_GIVES_WAY = (4, 1)
 
 
-class JobsPanel(Panel[Snapshot]):
+class JobsPanel(Rows):
     """One line a job; of a run's recording nothing."""
 
-    DEFAULT_CSS = """
-    JobsPanel { height: 1fr; }
-    """
-    TITLE = "jobs"
+    def __init__(self) -> None:
+        super().__init__(_HEAD, _RIGHT, _GIVES_WAY, chooses=False, empty="no job was seen yet")
 
-    def title(self, snapshot: Snapshot) -> str:
-        running = sum(job.ended_at is None for job in snapshot.report.jobs)
-        return f"jobs ({len(snapshot.report.jobs)}, {running} running)"
+    def on_mount(self) -> None:
+        self.border_title = "jobs"
 
-    def draw(self, snapshot: Snapshot) -> Text:
+    def show(self, snapshot: Snapshot) -> None:
+        """Draws this from now on."""
         jobs = snapshot.report.jobs
-        if not jobs:
-            return Text("no job was seen yet", draw.QUIET)
-        width, height = self.size
-        return draw.table(_HEAD, [_row(job) for job in jobs[: max(1, height - 1)]], _RIGHT, width)
+        running = sum(job.ended_at is None for job in jobs)
+        self.fill([_row(job) for job in jobs], f"jobs ({len(jobs)}, {running} running)")
 
 
-def _row(job: HostJob) -> tuple[str | Text, ...]:
+def _row(job: HostJob) -> Row:
     took = figures.seconds(job.wall_s) if job.ended_at else Text("running", "bold #009E73")
     return (
         clean(job.name, 20),

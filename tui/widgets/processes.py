@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
-
 from ...profiler.reports import figures
 from ...profiler.reports.plain import clean
 from .. import draw
 from ..model import HostSnapshot, Process, Snapshot
-from .panel import Panel
+from .rows import Row, Rows
 
 _HEAD = ("PID", "ROLE", "CPU", "", "STATE", "MEMORY", "READ", "WRITE", "THR", "COMMAND")
 _RIGHT = (0, 2, 5, 6, 7, 8)
+_GIVES_WAY = (8, 3, 7, 9, 6, 4)
 
 
-class ProcessTable(Panel[Snapshot | HostSnapshot]):
+class ProcessesPanel(Rows):
     """One line a process."""
 
-    DEFAULT_CSS = """
-    ProcessTable { border: none; }
-    """
+    def __init__(self) -> None:
+        super().__init__(_HEAD, _RIGHT, _GIVES_WAY, chooses=False,
+                         empty="no process was sampled at this moment")  # fmt: skip
 
-    def draw(self, snapshot: Snapshot | HostSnapshot) -> Text:
-        if not snapshot.processes:
-            return Text("no process was sampled at this moment", draw.QUIET)
-        return draw.table(
-            _HEAD, [_row(process) for process in snapshot.processes], _RIGHT, self.size.width
-        )
+    def on_mount(self) -> None:
+        self.border_title = "processes"
+
+    def show(self, snapshot: Snapshot | HostSnapshot) -> None:
+        """Draws this from now on."""
+        found = snapshot.processes
+        self.fill([_row(process) for process in found], f"processes ({len(found)})")
 
 
-def _row(process: Process) -> tuple[str | Text, ...]:
+def _row(process: Process) -> Row:
     return (
         str(process.pid),
         process.role,
@@ -44,28 +42,3 @@ def _row(process: Process) -> tuple[str | Text, ...]:
         figures.count(process.threads),
         clean(process.command, 200),
     )
-
-
-class ProcessesPanel(VerticalScroll):
-    """The table, scrolled."""
-
-    DEFAULT_CSS = """
-    ProcessesPanel {
-        height: 1fr;
-        border-top: solid $primary-muted;
-        border-title-color: $text-accent;
-        border-title-style: bold;
-        scrollbar-size-vertical: 1;
-    }
-    """
-
-    def compose(self) -> ComposeResult:
-        yield ProcessTable()
-
-    def on_mount(self) -> None:
-        self.border_title = "processes"
-
-    def show(self, snapshot: Snapshot | HostSnapshot) -> None:
-        """Draws this from now on."""
-        self.border_title = f"processes ({len(snapshot.processes)})"
-        self.query_one(ProcessTable).show(snapshot)

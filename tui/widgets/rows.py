@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -17,10 +18,16 @@ from textual.strip import Strip
 from .. import draw
 
 _SPARE = 2  # cells between columns
+_LEAST_OF_LAST = 14  # cells: with less of it the last column says nothing
+
+Row = Sequence[str | Text]
 
 
 class Rows(ScrollView, can_focus=True):
-    """Aligned columns under a head that stays; the last column is cut at the edge."""
+    """Aligned columns under a head that stays; the last column is cut at the edge.
+
+    Where the terminal is too narrow, columns give way in the order that is told.
+    """
 
     DEFAULT_CSS = """
     Rows {
@@ -60,34 +67,46 @@ class Rows(ScrollView, can_focus=True):
             return self.rows
 
     def __init__(
-        self, head: Sequence[str], right: Sequence[int] = (), *, chooses: bool = True,
-        empty: str = "", id: str | None = None,
+        self, head: Sequence[str], right: Sequence[int] = (), gives_way: Sequence[int] = (), *,
+        chooses: bool = True, empty: str = "", id: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(id=id)
         self._head = tuple(head)
         self._right = frozenset(right)
+        self._gives_way = tuple(gives_way)
         self._chooses = chooses
         self._empty = empty
-        self._rows: Sequence[Sequence[str | Text]] = ()
+        self._rows: Sequence[Row] = ()
         self._widths: list[int] = []
         self.chosen = 0
 
-    def head(self, head: Sequence[str], right: Sequence[int]) -> None:
+    def head(self, head: Sequence[str], right: Sequence[int], gives_way: Sequence[int]) -> None:
         """Other columns from the next rows on."""
-        self._head, self._right = tuple(head), frozenset(right)
+        self._head, self._right, self._gives_way = tuple(head), frozenset(right), tuple(gives_way)
 
-    def show(self, rows: Sequence[Sequence[str | Text]], title: str | None = None) -> None:
+    def fill(self, rows: Sequence[Row], title: str | None = None) -> None:
         """Draws these rows from now on; the chosen line keeps its number."""
-        if title is not None:
+        if title is not None and self.border_title != title:
             self.border_title = title
-        self._rows = rows
-        self._widths = [
+        before, self._rows = self._rows, rows
+        widths = [
             max([len(name), *(_width(row[at]) for row in rows)])
             for at, name in enumerate(self._head)
         ]
-        self.chosen = max(0, min(self.chosen, len(rows) - 1))
-        self._fit()
-        self.refresh()
+        chosen = max(0, min(self.chosen, len(rows) - 1))
+        stays = len(before) == len(rows) > 0 and (widths, chosen) == (self._widths, self.chosen)
+        self._widths, self.chosen = widths, chosen
+        if not stays:
+            self._fit()
+            self.refresh()
+            return
+        for at, (old, new) in enumerate(zip(before, rows, strict=True)):
+            if not all(map(_same, old, new)):
+                self._refresh_row(at)
+
+    def _refresh_row(self, at: int) -> None:
+        if self.scroll_offset.y <= at < self.scroll_offset.y + self.size.height - 1:
+            self.refresh_line(at + 1)
 
     def choose(self, at: int) -> None:
         """Chooses a line and tells so."""
@@ -123,39 +142,51 @@ class Rows(ScrollView, can_focus=True):
         # that stayed depended on which of the two came first
         self.virtual_size = Size(0, len(self._rows) + 1)
 
+    def _columns(self, width: int) -> list[int]:
+        """Those that fit; the last one may be cut down to a rest of it."""
+        shown = list(range(len(self._widths)))
+        for at in self._gives_way if shown else ():
+            whole = sum(self._widths[column] + _SPARE for column in shown[:-1])
+            if whole + min(self._widths[shown[-1]], _LEAST_OF_LAST) <= width:
+                break
+            shown.remove(at)
+        return shown
+
     # -- drawing -------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
+        width, base = self.scrollable_content_region.width, self.visual_style.rich_style
         if y == 0:
             line = self._line([Text(name, draw.QUIET) for name in self._head], width)
-            return self._strip(line, width, self.rich_style)
+            return self._strip(line, width, base)
         at = y - 1 + self.scroll_offset.y
         if at >= len(self._rows):
             blank = self._empty if not self._rows and y == 1 else ""
-            return self._strip(Text(blank, draw.QUIET), width, self.rich_style)
-        chosen = self._chooses and at == self.chosen
-        base = self.get_component_rich_style("rows--chosen") if chosen else self.rich_style
+            return self._strip(Text(blank, draw.QUIET), width, base)
+        if self._chooses and at == self.chosen:
+            base = self.get_component_rich_style("rows--chosen")
         return self._strip(self._line(self._rows[at], width), width, base)
 
-    def _line(self, row: Sequence[str | Text], width: int) -> Text:
+    def _line(self, row: Row, width: int) -> Text:
         line = Text(no_wrap=True, end="")
-        for at, cell in enumerate(row):
-            last = at == len(row) - 1
-            pad = " " * (self._widths[at] - _width(cell)) if self._widths else ""
-            if at in self._right:
-                line.append(pad)
+        gap = ""
+        for at in self._columns(width):
+            cell, pad = row[at], " " * (self._widths[at] - _width(row[at]))
+            line.append(gap + pad if at in self._right else gap)
             line.append_text(cell) if isinstance(cell, Text) else line.append(cell)
-            if not last:
-                line.append("" if at in self._right else pad)
-                line.append(" " * _SPARE)
+            gap = " " * _SPARE if at in self._right else pad + " " * _SPARE
         line.truncate(max(0, width), overflow="ellipsis")
         return line
 
     def _strip(self, line: Text, width: int, base: Style) -> Strip:
-        strip = Strip(line.render(self.app.console), line.cell_len)
-        return strip.adjust_cell_length(width, base).apply_style(base)
+        return draw.strip(line, width, base, self.app.console)
 
 
 def _width(cell: str | Text) -> int:
-    return cell.cell_len if isinstance(cell, Text) else Text(cell).cell_len
+    return cell.cell_len if isinstance(cell, Text) else cell_len(cell)
+
+
+def _same(one: str | Text, other: str | Text) -> bool:
+    if isinstance(one, Text) and isinstance(other, Text):
+        return draw.same(one, other)
+    return one == other

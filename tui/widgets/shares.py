@@ -24,12 +24,10 @@ class SharesPanel(Panel[Snapshot]):
         lost = content.cost_in_brief(snapshot.report)
         return f"{self.TITLE} · {lost}" if lost else self.TITLE
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        width = self.size.width
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         groups = [snapshot.report.time.shares, snapshot.pace.shares]
         lines = [
             Text.assemble((name.ljust(_NAME), draw.QUIET), draw.share_bar(shares, width - _NAME))
             for name, shares in zip(("run", "minute"), groups, strict=True)
         ]
-        lines.append(Text(" " * _NAME) + draw.legend(groups, width - _NAME))
-        return Text("\n", no_wrap=True).join(lines)
+        return [*lines, Text(" " * _NAME) + draw.legend(groups, width - _NAME)]

@@ -27,6 +27,5 @@ class StepChart(Panel[Snapshot]):
         p50, p95 = figures.milliseconds(pace.p50_ms), figures.milliseconds(pace.p95_ms)
         return f"step time, 0 to {top}; last minute p50 {p50} (solid), p95 {p95} (shaded)"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        width, height = self.size
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         return draw.step_chart(snapshot.columns, width, height, snapshot.step_ceiling_ms)

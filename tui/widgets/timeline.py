@@ -43,16 +43,12 @@ class Timeline(Panel[Snapshot]):
         each = figures.seconds((first.to_ns - first.from_ns) / 1e9)
         return f"phases over time, {each} a column"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        width, height = self.size
-        picture = draw.timeline(snapshot.columns, width, height - 1)
-        picture.append("\n")
-        picture.append_text(self._axis(snapshot, width))
-        return picture
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
+        if not snapshot.columns:
+            return []
+        return [*draw.timeline(snapshot.columns, width, height - 1), self._axis(snapshot, width)]
 
     def _axis(self, snapshot: Snapshot, width: int) -> Text:
-        if not snapshot.columns:
-            return Text()
         start, end = snapshot.columns[0].from_ns, snapshot.columns[-1].to_ns
         begun = (start - snapshot.started_ns) / 1e9
         at_end = snapshot.cursor_ns >= snapshot.ended_ns

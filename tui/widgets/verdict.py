@@ -23,8 +23,7 @@ class VerdictPanel(Panel[Snapshot]):
     def title(self, snapshot: Snapshot) -> str:
         return "verdict so far" if snapshot.live else "verdict"
 
-    def draw(self, snapshot: Snapshot) -> Text:
-        width, height = self.size
+    def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         verdict = snapshot.report.verdict
         first = draw.chip(verdict.bottleneck)
         first.append(f"  {verdict.confidence} confidence")
@@ -41,4 +40,4 @@ class VerdictPanel(Panel[Snapshot]):
         lines += [Text(line) for line in wrap(content.headline(snapshot.report), width, room)]
         for text in texts[: height - len(lines)]:
             lines.append(Text(f"· {fit(clean(text), width - 2)}", draw.QUIET))
-        return Text("\n", no_wrap=True).join(lines[:height])
+        return lines[:height]
