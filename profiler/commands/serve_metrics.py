@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from ..errors import UserError
+from ..launch import warn
 
 
 def serve_metrics(
@@ -35,8 +35,8 @@ def serve_metrics(
         reason = getattr(error, "strerror", None) or "no address"
         raise UserError(f"cannot listen on {address}:{port}: {reason}") from None
     shown = f"[{address}]" if ":" in address else address
-    print(f"accelprof: http://{shown}:{server.server_port}/metrics", file=sys.stderr, flush=True)
     try:
+        warn(f"http://{shown}:{server.server_port}/metrics")  # one write: Ctrl-C does not repeat it
         thread.join()
     finally:
         server.shutdown()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from ..errors import UserError
 from ..launch import warn
 from .spans import seconds
+
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def tune(  # noqa: PLR0917 - typer reads the options from the signature
@@ -73,6 +76,9 @@ def tune(  # noqa: PLR0917 - typer reads the options from the signature
     if not scratch:
         warn("each trial is the job itself and writes what it writes; --scratch runs it in a copy")
     began = time.monotonic()
+    for signo in _ENDINGS:
+        if signal.getsignal(signo) is not signal.SIG_IGN:  # as nohup asks
+            signal.signal(signo, _end)
     try:
         one = search.Search(asked, run_trial, folder, warn)
         one.search()
@@ -82,6 +88,13 @@ def tune(  # noqa: PLR0917 - typer reads the options from the signature
     if found.change is not None and scratch:
         found.change.file = found.change.file.replace(str(work / "copy"), str(cwd), 1)
     sys.stdout.write(_json(found) if json else result.render(found) + "\n")
+
+
+def _end(signo: int, _: object) -> NoReturn:
+    """Unlike Ctrl-C this asks for no answer; the trial that runs is ended first."""
+    for ending in _ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
+    raise SystemExit(128 + signo)
 
 
 def _json(found: object) -> str:

@@ -17,9 +17,12 @@ from ..exports.store import files_below, filesystem, is_remote, local
 from .row import ASKED, TABLE
 
 _NAMES = ", ".join(f'"{name}"' for name in ASKED)
-
-
-_LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+# A lake is many small files and its rows are few: listed and shuffled by few tasks.
+_SPARK_TASKS = 8
+_SPARK = {
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": 64,
+    "spark.sql.shuffle.partitions": _SPARK_TASKS,
+}
 
 
 class Engine(Protocol):
@@ -116,10 +119,10 @@ class Spark:
             self._session = builder.getOrCreate()
             self.label = f"spark {self._session.version}"
             folder = f"{_place(lake)}/{TABLE}"
-            # A task a folder, and there is a folder a run, unless told otherwise.
-            self._session.conf.set(_LISTING, "64")
+            for key, value in _SPARK.items():
+                self._session.conf.set(key, value)
             frame = self._session.read.schema(_spark_schema()).parquet(folder)
-            frame.cache().createOrReplaceTempView(TABLE)
+            frame.repartition(_SPARK_TASKS).cache().createOrReplaceTempView(TABLE)
         except Exception as error:
             raise UserError(f"Spark at {url}: {_first(error)}") from None
 

@@ -7,6 +7,7 @@ reader and says when it has been long enough.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -29,6 +30,7 @@ from ..spool import SpoolReader
 from .measure import FEWEST, Measured, Step, measured
 
 POLL_S = 0.25
+PR_SET_PDEATHSIG = 1
 POLITE_S = (15.0, 5.0)  # after SIGINT, after SIGTERM
 LAST_WORDS = 400  # characters of the job's output that an error shows
 ALWAYS = (0, 2**62)  # ns
@@ -137,7 +139,20 @@ def _start(plan: Plan, sink: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         words, cwd=plan.cwd, env=environ, stdin=subprocess.DEVNULL, stdout=sink,
         stderr=subprocess.STDOUT, process_group=0,
+        preexec_fn=_dies_with(os.getpid()),  # noqa: PLW1509 - it takes no lock
     )  # fmt: skip
+
+
+def _dies_with(parent: int) -> Callable[[], None]:
+    """SIGTERM for the trial, which passes it on to the job, when this process is killed."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # killed before it could be asked
+            os._exit(1)
+
+    return ask
 
 
 # -- while it runs -----------------------------------------------------------------------------

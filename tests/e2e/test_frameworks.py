@@ -1,7 +1,7 @@
 """Jobs of the frameworks that people train with: their steps and phases are those of a plain loop.
 
 Each job prints how many steps it made. `pip install -e '.[frameworks]'` brings what they need; a
-job whose package is missing is left out.
+job whose package is missing, or that fails here by itself, too, is left out.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ def test_steps_and_phases(name: str, user: User) -> None:
     if importlib.util.find_spec(job.package) is None:
         pytest.skip(f"{job.package} is not installed")
     ran = user.runs(name, *PLAIN, "python", JOBS / f"{name}.py", HF_HUB_OFFLINE="1")
+    if ran.status:  # a torchvision of another build than torch, for one, breaks three of them
+        plain = user.types("python", JOBS / f"{name}.py", HF_HUB_OFFLINE="1")
+        if plain.returncode:
+            pytest.skip(f"without accelprof: {plain.stderr.splitlines()[-1]}")
     time = ran.report["time"]
     assert time["steps_total"] == steps_of(ran), ran
     assert not job.phases & set(time["not_observed"]), ran

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,33 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     done = tune(tmp_path, "no-such-program", "x")
     assert done.returncode == 2
     assert "no-such-program: command not found" in done.stderr
+
+
+@pytest.mark.parametrize("signo", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_no_trial_outlives_its_tune(tmp_path: Path, signo: signal.Signals) -> None:
+    job = "import os, time; print(os.getpid(), file=open('made', 'w')); os.rename('made', 'pid')"
+    tuned = subprocess.Popen(
+        [sys.executable, "-m", "accelprof", "tune", sys.executable, "-c",
+         f"{job}; time.sleep(600)"],
+        cwd=tmp_path, stderr=subprocess.DEVNULL,
+        env=os.environ | {"ACCELPROF_HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+    try:
+        assert _within_a_minute((tmp_path / "pid").exists)
+        trial = Path("/proc", (tmp_path / "pid").read_text().strip())
+        tuned.send_signal(signo)
+        assert tuned.wait(60) == (-signo if signo == signal.SIGKILL else 128 + signo)
+        assert _within_a_minute(lambda: not trial.exists())
+    finally:
+        tuned.kill()
+        tuned.wait()
+
+
+def _within_a_minute(true: Callable[[], bool]) -> bool:
+    end_s = time.monotonic() + 60
+    while not true() and time.monotonic() < end_s:
+        time.sleep(0.05)
+    return true()
 
 
 @pytest.mark.slow
