@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from ...storage import library
-from ..accelerators.catalogue import find
+from ..accelerators.catalogue import Accelerator, find
 from ..diagnosis import diagnose, finding_rows, window_rows
 from ..errors import UserError
 from ..report import Report
@@ -49,14 +49,32 @@ def import_(
     """
     known = find(device) if device else None
     found = []
-    for path in (file for given in files for file in _guarded(files_of, given)):
-        found.append(_guarded(read_any, path, known))
+    for given in files:
+        found += _all(given, known)
     for parts in runs_of(found):
         report, folder = store(parts, name)
         if json:
             print(msgspec.json.encode(report).decode())
         else:
             print(render_card(report, sys.stdout.isatty(), folder=folder), end="")
+
+
+def _all(given: Path, known: Accelerator | None) -> list[tuple[Imported, bool]]:
+    """What a file says, or a folder's files: of these the unreadable ones are told and left out."""
+    paths = _guarded(files_of, given)
+    if not given.is_dir():
+        return [_guarded(read_any, path, known) for path in paths]
+    found, why = [], []
+    for path in paths:
+        try:
+            found.append(_guarded(read_any, path, known))
+        except UserError as error:
+            why.append(str(error))
+    if not found:
+        raise UserError(f"{given}: no file of this folder can be read ({why[0]})")
+    for line in why:
+        print(f"accelprof: left out: {line}", file=sys.stderr)
+    return found
 
 
 def _guarded(read: Callable[..., Any], path: Path, *rest: Any) -> Any:

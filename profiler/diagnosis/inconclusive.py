@@ -37,7 +37,7 @@ def too_short(view: RunView) -> str:
     if view.imported:
         note = next(iter(view.notes), "nothing in it marks a step")
         return (
-            f"No steps were seen: {note}. A trace with step marks, or the job under "
+            f"No steps to judge: {note}. A whole trace with step marks, or the job under "
             "`accelprof run`, can tell."
         )
     if not view.steps:

@@ -8,6 +8,7 @@ The file is untrusted: sizes are bounded, unknown fields are skipped, and nothin
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import sys
@@ -174,12 +175,12 @@ class _Text:
 
 def _head(text: _Text, path: Path) -> tuple[bytes, bytes]:
     """(the text before the list of events, what was read after its bracket)"""
-    found = text.more()
+    found = text.more().removeprefix(codecs.BOM_UTF8)
     start = found[:64].lstrip()
     if start.startswith(b"["):
         return b"", found.partition(b"[")[2]
     if not start.startswith(b"{"):
-        raise BadTrace(f"{path}: not a Chrome trace (JSON expected)")
+        raise BadTrace(f"{path}: not a Chrome trace (JSON as UTF-8 expected)")
     while (match := _EVENTS.search(found)) is None:
         piece = text.more()
         if not piece or len(found) > MAX_HEAD:

@@ -17,7 +17,7 @@ from ..accelerators.catalogue import Accelerator, by_nvml_name, catalogue
 from . import saved
 from .chrome import Event, Trace, read_trace
 from .intervals import Spans, intersect, length, subtract, union
-from .kineto import KERNEL_CATEGORIES, analyse, op_rows
+from .kineto import KERNEL_CATEGORIES, RUNTIME_CATEGORIES, analyse, op_rows
 
 COPIES = {"gpu_memcpy", "Memcpy"}
 COLLECTIVE = re.compile(r"nccl|rccl|oneccl|\bgloo:", re.IGNORECASE)  # names of such kernels
@@ -57,7 +57,7 @@ def import_trace(path: Path, known: Accelerator | None = None) -> Imported:
     found.notes += _reading_notes(trace)
     found.rank, found.world = _place(trace, path)
     if not trace.events:
-        found.notes.append("the trace holds no events")
+        found.notes.append('the trace holds no events with a duration (of phase "X")')
         return found
     window = analyse(trace)
     found.started_ns = _ns(trace, min(e.ts for e in trace.events))
@@ -65,9 +65,11 @@ def import_trace(path: Path, known: Accelerator | None = None) -> Imported:
     kernels = _kernels_by_device(trace.events)
     found.device = max(kernels, key=lambda d: length(kernels[d].any)) if kernels else None
     marks = _marks(trace.events)
-    found.steps = len(marks)
     if not marks:
         found.notes.append("no step marks (ProfilerStep) were found in the trace")
+    elif trace.truncated or trace.limited:
+        marks = _whole(found, trace, marks, kernels)
+    found.steps = len(marks)
     found.pid = _pid(marks or trace.events)
     loads = [e for e in trace.events if e.name.startswith("enumerate(DataLoader)")]
     work = kernels[found.device] if found.device is not None else None
@@ -121,6 +123,25 @@ def _marks(events: list[Event]) -> list[Event]:
         if e.name.startswith("ProfilerStep") and e.cat in ("user_annotation", "Operator", "cpu_op")
     ]  # fmt: skip
     return sorted(found, key=lambda e: e.ts)
+
+
+def _whole(
+    found: Imported, trace: Trace, marks: list[Event], kernels: dict[int, DeviceWork]
+) -> list[Event]:  # fmt: skip
+    """Of a file that ends too early, the steps whose work on the device is in it.
+
+    Kernels stand behind what the host did: without them every step looks idle.
+    """
+    launches = any(e.cat in RUNTIME_CATEGORIES for e in trace.events)
+    if not kernels and not launches and not trace.devices:
+        return marks
+    seen = max((end for work in kernels.values() for _, end in work.any[-1:]), default=0.0)
+    kept = [e for e in marks if e.ts + e.dur <= seen]
+    if len(kept) < len(marks):
+        lost = len(marks) - len(kept)
+        found.notes.insert(0, f"the file ends before what the device did in {lost} of "
+                              f"{len(marks)} steps, which are left out")  # fmt: skip
+    return kept
 
 
 def _numbers(marks: list[Event]) -> list[int]:

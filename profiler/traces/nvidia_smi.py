@@ -10,9 +10,10 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 Row = dict[str, float | int | None]
+DAY_NS = 86_400_000_000_000
 
 
 @dataclass
@@ -24,6 +25,7 @@ class SmiLog:
     samples: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: int = 0  # lines that could not be read
+    unread: str = ""  # the first of them
 
 
 class NotAnSmiLog(ValueError):
@@ -69,6 +71,8 @@ _DMON: dict[str, tuple[str, float]] = {
     "tensor": ("tensor_share", 0.01),
     "dram": ("dram_share", 0.01),
 }
+# What tells devices apart, the best first
+_IDENTS = ("index", "pci.bus_id", "gpu_bus_id", "uuid", "gpu_uuid", "serial")
 _INTEGERS = {
     "memory_used_bytes", "memory_total_bytes", "sm_clock_hz", "memory_clock_hz",
     "throttle_bits", "pcie_generation", "pcie_width",
@@ -85,7 +89,8 @@ _PLAUSIBLE: dict[str, tuple[float, float]] = {
 def looks_like(first_lines: str) -> bool:
     """Whether the beginning of a file is one of the two formats."""
     return _dmon_heading(first_lines.splitlines()) or "utilization." in first_lines or (
-        re.search(r"^\s*(timestamp|index|name|uuid|pci\.bus_id)\s*,", first_lines) is not None
+        re.search(r"^\s*(timestamp|index|name|uuid|pci\.bus_id)\s*,|NVIDIA-SMI \d"
+                  r"|^\s*\d{4}/\d\d/\d\d \d\d:\d\d:\d\d", first_lines) is not None
     )  # fmt: skip
 
 
@@ -109,25 +114,29 @@ def read(lines: Iterable[str], *, start_ns: int, tz: datetime | None = None) -> 
     zone = (tz.tzinfo if tz is not None else None) or UTC
 
     def to_ns(text: str) -> int | None:
-        for form in ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y%m%d %H:%M:%S"):
-            try:
-                moment = datetime.strptime(text.strip(), form).replace(tzinfo=zone)
-            except ValueError:
-                continue
-            return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
-        return None
+        try:  # "2026/03/01 10:00:00.500", dmon's "20260301 10:00:00", and ISO 8601
+            moment = datetime.fromisoformat(text.strip().replace("/", "-"))
+        except ValueError:
+            return None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+        return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
     def everything() -> Iterator[str]:
         yield from head
         yield from kept
 
     if _dmon_heading(head):
-        return _read_dmon(everything(), start_ns, to_ns)
+        return _read_dmon(everything(), start_ns, to_ns, zone)
     return _read_query(everything(), start_ns, to_ns)
 
 
 def _dmon_heading(lines: list[str]) -> bool:
-    return any(line.startswith("#") and " gpu" in line.lower() for line in lines[:3])
+    return any(line.startswith("#") and "gpu" in _dmon_fields(line) for line in lines[:3])
+
+
+def _dmon_fields(line: str) -> list[str]:
+    """Of dmon's table, or of its --format csv."""
+    return line.lstrip("# ").lower().replace(",", " ").split()
 
 
 def _value(column: str, factor: float, text: str) -> float | int | None:
@@ -158,18 +167,28 @@ def _read_query(
     rows = map(_cells, (line for line in lines if line.strip()))
     header = [re.sub(r"\s*\[.*\]$", "", name.strip()) for name in next(rows, [])]
     if not any(name in _QUERY for name in header):
-        raise NotAnSmiLog("no header with nvidia-smi's column names (was it made with noheader?)")
+        raise NotAnSmiLog("no header with nvidia-smi's column names (was it made with noheader?); "
+                          "a log is made by nvidia-smi --query-gpu=timestamp,index,name,"
+                          "utilization.gpu,power.draw --format=csv -l 1")  # fmt: skip
     timed = "timestamp" in header
+    ident = next((name for name in _IDENTS if name in header), None)
+    if ident is None:
+        log.notes.append("the log has no column index, uuid or pci.bus_id: it is taken for one "
+                         "device's")  # fmt: skip
+    numbers: dict[str, int] = {}
     if not timed:
         log.notes.append("the log has no timestamp column: one sample a second was assumed")
     seen: dict[int, int] = {}
     for fields in rows:
         cells = dict(zip(header, fields, strict=False))
-        device = int(cells["index"]) if cells.get("index", "").strip().isdigit() else 0
         when = to_ns(cells["timestamp"]) if timed and "timestamp" in cells else None
         if len(fields) < len(header) or (timed and when is None):
             log.skipped += 1
+            log.unread = log.unread or ",".join(fields)
             continue
+        told = cells[ident].strip() if ident else "0"
+        device = int(told) if told.isdecimal() and len(told) < 6 else (
+            numbers.setdefault(told, len(numbers)))  # fmt: skip
         if when is None:
             when = start_ns + seen.get(device, 0) * 1_000_000_000
         seen[device] = seen.get(device, 0) + 1
@@ -185,47 +204,64 @@ def _read_query(
 
 
 def _read_dmon(
-    lines: Iterator[str], start_ns: int, to_ns: Callable[[str], int | None]
+    lines: Iterator[str], start_ns: int, to_ns: Callable[[str], int | None], zone: tzinfo
 ) -> SmiLog:  # fmt: skip
     log = SmiLog()
     header: list[str] = []
-    seen: dict[int, int] = {}
+    times = _DmonTimes(start_ns, to_ns, zone)
     for line in lines:
+        fields = _dmon_fields(line)
         if line.startswith("#"):
-            names = line.lstrip("# ").lower().split()
-            if "gpu" in names:
-                header = names
+            header = fields if "gpu" in fields else header
+            if "pid" in header:
+                raise NotAnSmiLog("a log of nvidia-smi pmon, of processes: dmon tells of devices")
             continue
-        fields = line.split()
         if not fields:
             continue
         cells = dict(zip(header, fields, strict=False))
         if len(fields) != len(header) or not cells.get("gpu", "").isdigit():
             log.skipped += 1
+            log.unread = log.unread or line.strip()
             continue
         device = int(cells["gpu"])
-        when = _dmon_time(header, cells, to_ns)
-        if when is None:
-            when = start_ns + seen.get(device, 0) * 1_000_000_000
-        seen[device] = seen.get(device, 0) + 1
         log.names.setdefault(device, None)
-        row: Row = {"t_ns": when, "device": device}
+        row: Row = {"t_ns": times.of(cells, device), "device": device}
         for name, (column, factor) in _DMON.items():
             if name in cells and row.get(column) is None:
                 row[column] = _value(column, factor, cells[name])
         log.samples.append(row)
     if not header:
         raise NotAnSmiLog("no dmon heading (# gpu pwr ...)")
-    if log.samples and "time" not in header:
-        log.notes.append("the log has no times (dmon -o DT adds them): one sample a second assumed")
+    if times.note:
+        log.notes.append(times.note)
     return log
 
 
-def _dmon_time(
-    header: list[str], cells: dict[str, str], to_ns: Callable[[str], int | None]
-) -> int | None:
-    day = next((name for name in header if name in ("date", "yyyymmdd")), None)
-    clock = next((name for name in header if name in ("time", "hh:mm:ss")), None)
-    if day is None or clock is None:
-        return None
-    return to_ns(f"{cells[day]} {cells[clock]}")
+class _DmonTimes:
+    """When a line was written, by the columns of `dmon -o DT`, `-o T` or neither."""
+
+    def __init__(
+        self, start_ns: int, to_ns: Callable[[str], int | None], zone: tzinfo
+    ) -> None:  # fmt: skip
+        self._to_ns = to_ns
+        self._first = datetime.fromtimestamp(start_ns / 1e9, zone).date()
+        self._start_ns = start_ns
+        self._last_ns = 0
+        self._seen: dict[int, int] = {}
+        self.note = ""
+
+    def of(self, cells: dict[str, str], device: int) -> int:
+        day = cells.get("date") or cells.get("yyyymmdd")
+        clock = cells.get("time") or cells.get("hh:mm:ss")
+        when = self._to_ns(f"{day or self._first} {clock}") if clock else None
+        at = self._seen[device] = self._seen.get(device, -1) + 1
+        if when is None:
+            self.note = "the log has no times (dmon -o DT adds them): one sample a second assumed"
+            return self._start_ns + at * 1_000_000_000
+        if not day:
+            self.note = ("the log has no dates (dmon -o DT adds them): it is taken to begin on "
+                         f"{self._first}")  # fmt: skip
+            while when < self._last_ns - DAY_NS // 2:  # past midnight
+                when += DAY_NS
+            self._last_ns = when
+        return when

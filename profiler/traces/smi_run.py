@@ -5,6 +5,7 @@ It has device samples and no steps: what the devices did, never why.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
@@ -17,6 +18,7 @@ from .imported import Imported, device_row
 from .nvidia_smi import NotAnSmiLog, SmiLog, read
 
 MAX_BYTES = 256 << 20  # of text: a week of 8 devices at 1 Hz has 500 MB, its first half is used
+PLACES = ("t_ns", "device")  # columns of a sample that are no readings
 ZONE_STEP_NS = 900_000_000_000  # zones differ by quarters of an hour,
 ZONE_MOST = 14 * 4  # and by at most 14 of them from UTC
 
@@ -27,12 +29,16 @@ def import_log(path: Path, known: Accelerator | None = None) -> Imported:
     log = _read(path)
     times = [int(row["t_ns"]) for row in log.samples if row["t_ns"] is not None]
     if not times:
-        raise BadTrace(f"{path}: an nvidia-smi log without a sample")
+        raise BadTrace(f"{path}: an nvidia-smi log without a sample" + (
+            f"; the first of {log.skipped} lines that could not be read: {log.unread[:80]}"
+            if log.skipped else ""))  # fmt: skip
     found.started_ns, found.ended_ns = min(times), max(times)
     found.notes.append("a log of nvidia-smi has none")
     found.notes += log.notes
     if log.skipped:
         found.notes.append(f"{log.skipped} lines of the log could not be read")
+    if not any(row[c] is not None for row in log.samples for c in row if c not in PLACES):
+        found.notes.insert(0, "no reading in the log of nvidia-smi is a number")
     for device, name in sorted(log.names.items()):
         held = [row.get("memory_total_bytes") for row in log.samples if row["device"] == device]
         memory = next((int(value) for value in held if value is not None), None)
@@ -47,12 +53,18 @@ def _read(path: Path) -> SmiLog:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         data = _unpacked(raw) if packed else raw.read(MAX_BYTES)
-    lines = io.StringIO(data.decode("utf-8", "replace"))
+    lines = io.StringIO(text_of(data))
     local = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
     try:
         return read(lines, start_ns=_start_ns(path, data), tz=local)
     except NotAnSmiLog as error:
         raise BadTrace(f"{path}: {error}") from None
+
+
+def text_of(data: bytes) -> str:
+    """The text, as Linux and as Windows' shells write it."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if wide else "utf-8-sig", "replace")
 
 
 def _unpacked(raw: io.BufferedReader) -> bytes:

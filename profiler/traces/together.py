@@ -10,7 +10,7 @@ from ..accelerators.catalogue import Accelerator
 from . import nvidia_smi
 from .chrome import BadTrace
 from .imported import Imported, import_trace
-from .smi_run import beside, import_log
+from .smi_run import beside, import_log, text_of
 
 LOOKED_AT = 4096  # bytes, to tell the kinds of files apart
 SUFFIXES = (".json", ".json.gz", ".csv", ".csv.gz", ".log", ".log.gz", ".txt")
@@ -30,6 +30,8 @@ def files_of(path: Path) -> list[Path]:
 
 def read_any(path: Path, known: Accelerator | None = None) -> tuple[Imported, bool]:
     """(its rows, whether it is a log). Raises BadTrace, OSError."""
+    if path.exists() and not path.is_file():
+        raise BadTrace(f"{path}: not a regular file")
     with path.open("rb") as file:
         start = file.read(LOOKED_AT)
     if start.startswith(b"\x1f\x8b"):
@@ -38,11 +40,12 @@ def read_any(path: Path, known: Accelerator | None = None) -> tuple[Imported, bo
                 start = packed.read(LOOKED_AT)
         except (EOFError, zlib.error, gzip.BadGzipFile):
             start = b"{"  # cut off very early: the reader of traces says so
-    if start.lstrip().startswith((b"{", b"[")):
+    text = text_of(start)
+    if text.lstrip().startswith(("{", "[")):
         return import_trace(path, known), False
-    if nvidia_smi.looks_like(start.decode("utf-8", "replace")):
+    if nvidia_smi.looks_like(text):
         return import_log(path, known), True
-    raise BadTrace(f"{path}: neither a Chrome trace nor a log of nvidia-smi")
+    raise BadTrace(f"{path}: neither a Chrome trace (JSON, also gzip) nor a log of nvidia-smi")
 
 
 def runs_of(read: list[tuple[Imported, bool]]) -> list[list[Imported]]:

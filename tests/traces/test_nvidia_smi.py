@@ -70,3 +70,46 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         for row in log.samples:
             busy = row.get("busy_share")
             assert busy is None or 0 <= busy <= 1
+
+
+def test_devices_are_told_apart_by_what_the_log_has() -> None:
+    by_bus = "timestamp, pci.bus_id, utilization.gpu [%]\n" + "".join(
+        f"2026/03/01 10:00:0{i}.0, 00000000:{bus}:00.0, {busy} %\n"
+        for i in range(2) for bus, busy in (("17", 95), ("65", 5))
+    )  # fmt: skip
+    assert [s["device"] for s in read(by_bus.splitlines(), start_ns=0).samples] == [0, 1, 0, 1]
+    none = "timestamp, utilization.gpu [%]\n2026/03/01 10:00:00, 5 %"
+    assert "one device's" in read(none.splitlines(), start_ns=0).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "line"),
+    [
+        ("#gpu, pwr, sm", "0, 43, 50"),
+        ("#Date, Time, gpu, pwr, sm", "20260301, 10:00:00, 0, 43, 50"),
+        ("#Time        gpu   pwr    sm", " 10:00:00     0    43    50"),
+    ],
+)
+def test_dmon_as_csv_and_with_the_time_alone(heading: str, line: str) -> None:
+    assert looks_like(heading)
+    (sample,) = read([heading, line], start_ns=1772323200_000_000_000).samples
+    assert sample["busy_share"] == 0.5
+    expected = 1772359200 if "10:00" in line else 1772323200
+    assert sample["t_ns"] == expected * 1_000_000_000
+
+
+def test_a_dmon_log_without_dates_goes_on_past_midnight() -> None:
+    log = read(["#Time gpu sm", "23:59:59 0 5", "00:00:00 0 5"], start_ns=1772323200_000_000_000)
+    first, second = (int(s["t_ns"] or 0) for s in log.samples)
+    assert second - first == 1_000_000_000 and "no dates" in log.notes[0]
+
+
+def test_a_log_of_processes_is_refused_with_the_reason() -> None:
+    with pytest.raises(NotAnSmiLog, match="dmon"):
+        read(["# gpu  pid  type  sm", "    0  1234  C  95"], start_ns=0)
+
+
+def test_times_of_another_form_are_told() -> None:
+    lines = ["timestamp, utilization.gpu [%]", "2026-03-01T10:00:00, 5 %", "03/01/2026 1:00 PM, 5"]
+    log = read(lines, start_ns=0)
+    assert len(log.samples) == 1 and log.skipped == 1 and log.unread.startswith("03/01/2026")

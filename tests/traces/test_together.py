@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from accelprof.profiler.traces import chrome
 from accelprof.profiler.traces.chrome import BadTrace, read_trace
+from accelprof.profiler.traces.imported import import_trace
+from accelprof.profiler.traces.together import read_any
 
 from .test_import import event, run_import
 from .test_nvidia_smi import DMON
@@ -155,3 +157,35 @@ def test_cut_and_damaged_traces_are_read_or_refused(
         return
     assert len(trace.events) <= 24
     assert all(e.dur >= 0 for e in trace.events)
+
+
+def test_of_a_folder_what_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    data = json.dumps(rank_trace(0, 2, work=90e3)).encode()
+    (folder / "rank-0.json.gz").write_bytes(gzip.compress(data))
+    (folder / "rank-1.json.gz").write_bytes(b"")
+    done = run_import(folder, home=tmp_path)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1
+    assert "left out" in done.stderr and "rank-1" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_steps_whose_device_part_was_cut_off_are_not_judged(tmp_path: Path) -> None:
+    trace = rank_trace(0, 1, work=90e3)
+    events = trace["traceEvents"]
+    trace["traceEvents"] = sorted(events, key=lambda e: e["cat"] == "kernel")  # as Kineto does
+    text = json.dumps({k: trace[k] for k in ("deviceProperties", "traceEvents")})
+    path = tmp_path / "cut.json"
+    path.write_text(text[: text.index('"sgemm"')])
+    found = import_trace(path)
+    assert found.steps == 0 and "8 of 8 steps" in found.notes[0]
+    path.write_text(text[: len(text) - 200])
+    assert import_trace(path).steps == 7  # the last one's kernels are lost
+
+
+def test_files_of_windows_shells(tmp_path: Path) -> None:
+    (tmp_path / "gpu.csv").write_text(query_log(10, 1), encoding="utf-16")
+    (tmp_path / "job.json").write_text(json.dumps(rank_trace(0, 1, work=9e4)), "utf-8-sig")
+    log, is_log = read_any(tmp_path / "gpu.csv")
+    assert is_log and len(log.rows["device_sample"]) == 120
+    assert read_any(tmp_path / "job.json")[0].steps == 8
