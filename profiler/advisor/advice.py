@@ -10,9 +10,20 @@ from typing import Any
 from ..accelerators.catalogue import Accelerator, catalogue, find
 from ..accelerators.prices import Prices, cheapest, prices
 from ..errors import UserError
-from . import language, memory, porting
+from . import curves, growth, language, memory, porting
 from .basis import Basis
-from .candidates import SAME, Advice, Candidate, Time, allowed, cost, level, most_gain, per_sample
+from .candidates import (
+    SAME,
+    Advice,
+    Candidate,
+    Limits,
+    Time,
+    allowed,
+    cost,
+    level,
+    most_gain,
+    per_sample,
+)  # fmt: skip
 from .headline import STAYS, WAITS, headline, waiting
 from .projection import Projected, project, why_not
 from .transfer import Range
@@ -63,6 +74,8 @@ def advise(basis: Basis, asked: Question) -> Advice:
         accelerators=rows, verdict="upgrade-would-not-help" if helps_not else None,
         speedup_limit=limit, notes=_notes(basis),
         memory=memory.parts(need, basis, asked.count or basis.count) if need else None,
+        limits=Limits(asked.budget_usd, asked.deadline_s)
+        if (asked.budget_usd, asked.deadline_s) != (None, None) else None,
     )  # fmt: skip
 
 
@@ -115,6 +128,8 @@ def _candidate(case: _Case, device: Accelerator) -> Candidate:
         run_s=None, usd_run=None, energy_kwh=None, current=device is basis.source,
         price_source=offer.label if offer else None,
     )  # fmt: skip
+    if wanted := asked.precision or basis.precision:
+        row.precision = curves.usable_precision(device, wanted)
     row.porting, row.porting_weight = porting.work(basis, device, asked.precision)
     _language(row, case, device, price)
     if projected is not None:
@@ -122,6 +137,10 @@ def _candidate(case: _Case, device: Accelerator) -> Candidate:
         _time(row, case, device, projected)
         _energy(row, device, projected, case.prices)
         _limits(row, asked)
+        if row.largest_batch and row.serving is None:
+            row.samples_per_s_largest = growth.samples_per_s(
+                basis, device, projected, row.largest_batch, count=count, precision=asked.precision
+            )
     else:
         row.notes = [f"not projected: {why_not(basis, device, asked.precision)}"]
     return row

@@ -51,9 +51,17 @@ class Candidate(msgspec.Struct):
     within_budget: bool | None = None
     within_deadline: bool | None = None
     notes: list[str] = []
+    samples_per_s_largest: float | None = None  # at the largest batch that fits
     serving: language.Serving | None = None  # of a language model that generates
     tokens_per_s: float | None = None  # of one that trains
     mfu: float | None = None  # model FLOPs utilisation, 0..1
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What the run may cost and take, as asked."""
+
+    budget_usd: float | None
+    deadline_s: float | None
 
 
 class Advice(msgspec.Struct):
@@ -66,6 +74,7 @@ class Advice(msgspec.Struct):
     speedup_limit: float | None  # of an infinitely fast accelerator
     notes: list[str] = []
     memory: dict[str, Any] | None = None  # a device's, part by part, at the run's batch
+    limits: Limits | None = None
     schema: str = "accelprof.advise/1"
 
 

@@ -34,6 +34,7 @@ class Operator(msgspec.Struct):
     depth: float = LARGE  # length of the inner product of a matrix product
     width: float = LARGE  # the narrower side of the output matrix (channels of one group)
     taps: float = 1.0  # positions of a convolution's kernel
+    weights: float = 0.0  # elements of a forward product's second operand, which no batch changes
     time_s: float | None = None  # measured on the source device
     phase: str = ""  # forward | backward | optimizer
 
@@ -109,6 +110,7 @@ def _product(op: Operator, name: str, dims: list[Any]) -> None:
     if name == "linear":
         m, n = math.prod(a[:-1]), b[0]
     op.depth, op.width = float(a[-1]), float(min(m, n))
+    op.weights = float(a[-1] * n) if len(b) == 2 else 0.0
     if op.flops:
         op.outputs = op.flops / max(1, op.calls) / (2.0 * max(1.0, op.depth))
 
@@ -123,6 +125,7 @@ def _convolution(op: Operator, name: str, dims: list[Any]) -> None:
     groups = max(1, x[1] // max(1, w[1]))
     op.width = float(min(w[0] // groups, w[1]))
     op.taps = float(math.prod(w[2:]))
+    op.weights = float(math.prod(w))
     if groups > 1:
         op.kind = "grouped" if op.width > 1.0 else "depthwise"
     if op.flops:

@@ -53,7 +53,10 @@ LIBRARIES = {
 }  # fmt: skip
 SEEN_AS = {"torchvision": (SMALL, "its own operators (nms, roi_align) run on the host there")}
 # triton is loaded by torch.compile, too: only a job's own kernels need work, which is not seen
-MAYBE = {"triton"}
+MAYBE = {
+    "triton": "triton is loaded: nothing to do where only torch.compile uses it; Triton kernels of "
+    "your own would be written anew (Pallas)",
+}
 
 
 def work(basis: Basis, device: Accelerator, precision: str | None) -> tuple[list[str], str | None]:
@@ -76,8 +79,6 @@ def work(basis: Basis, device: Accelerator, precision: str | None) -> tuple[list
 def _platform(basis: Basis, device: Accelerator) -> list[tuple[str, str]]:
     if device.kind == "tpu":
         items = [(MEDIUM, "run through torch_xla or JAX")]
-        if basis.precision == "fp16":
-            items.append((SMALL, "use bf16 instead of fp16; the loss needs no scaling then"))
         if basis.batch_sizes > 1:
             items.append((
                 SMALL, f"{basis.batch_sizes} sizes of batch were seen, and each shape compiles "
@@ -115,8 +116,8 @@ def _libraries(basis: Basis, device: Accelerator) -> list[tuple[str, str]]:
         library = LIBRARIES.get(name)
         todo = None if library is None else library.tpu if device.kind == "tpu" else library.rocm
         if todo is not None:
-            sure = "if kernels are your own: " if name in MAYBE else ""
-            items.append((SMALL if name in MAYBE else todo[0], f"{name}: {sure}{todo[1]}"))
+            told = MAYBE.get(name)
+            items.append((SMALL, told) if told else (todo[0], f"{name}: {todo[1]}"))
         elif name in SEEN_AS and device.kind == "tpu" and name in basis.operator_libraries:
             weight, text = SEEN_AS[name]
             items.append((weight, f"{name}: {text}"))
@@ -130,6 +131,8 @@ def _precision(basis: Basis, device: Accelerator, precision: str | None) -> list
     runs = curves.usable_precision(device, wanted)
     if runs is None:
         return [(LARGE, f"{wanted} does not run there")]
+    if device.kind == "tpu" and wanted == "fp16":
+        return [(SMALL, "use bf16 instead of fp16; the loss needs no scaling then")]
     if wanted not in (runs, "fp32"):
         return [(SMALL, f"{wanted} is not native there: it runs as {runs}")]
     return []

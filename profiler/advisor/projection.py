@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -35,6 +35,7 @@ class Projected:
     bottleneck: str
     busy_share: float  # of the step, device working
     parts_s: dict[str, float]
+    update_share: float  # of the device's part, the optimizer
 
 
 @dataclass
@@ -42,6 +43,11 @@ class _Sums:
     total: float = 0.0
     compute: float = 0.0
     memory: float = 0.0
+    update: float = 0.0  # of the total, the optimizer's
+
+    @property
+    def update_share(self) -> float:
+        return self.update / self.total if self.total else 0.0
 
 
 def project(
@@ -55,7 +61,7 @@ def project(
     sums = _device_sums(basis, device, precision)
     if sums is None:
         return None
-    model = curves.parameters()
+    model, update_share = curves.parameters(), sums.update_share
     work_s = _work_s(basis, device, sums, model)
     parts = {
         "device": min(sums.total, work_s), "host": max(0.0, work_s - sums.total),
@@ -65,15 +71,15 @@ def project(
     }  # fmt: skip
     spread = _spread(basis, device, model)
     low, mid, high = (
-        _step_s(basis, parts, math.exp(sign * spread), count) for sign in (-1.0, 0.0, 1.0)
+        together_s(basis, parts, count, math.exp(sign * spread)) for sign in (-1.0, 0.0, 1.0)
     )
     parts["wait"] = max(0.0, mid - sum(parts.values()))
     return Projected(
         Range(min(low, mid), mid, max(high, mid)),
         _bottleneck(parts, sums),
         parts["device"] / mid,
-        parts,
-    )
+        parts, update_share,
+    )  # fmt: skip
 
 
 def _unchanged(basis: Basis, device: Accelerator) -> Projected:
@@ -86,7 +92,16 @@ def _unchanged(basis: Basis, device: Accelerator) -> Projected:
         "communication": basis.seconds("communication"), "fixed": basis.seconds(*FIXED),
     }  # fmt: skip
     busy = parts["device"] / step_s if step_s else 0.0
-    return Projected(Range(step_s, step_s, step_s), _bottleneck(parts, sums), busy, parts)
+    step = Range(step_s, step_s, step_s)
+    return Projected(step, _bottleneck(parts, sums), busy, parts, sums.update_share)
+
+
+def device_s(
+    basis: Basis, operators: list[Operator], device: Accelerator, precision: str | None
+) -> float | None:
+    """Device time of these operators there; None when the precision or a figure is missing."""
+    sums = _device_sums(replace(basis, operators=operators), device, precision)
+    return sums.total if sums else None
 
 
 def _device_sums(basis: Basis, device: Accelerator, precision: str | None) -> _Sums | None:
@@ -174,6 +189,8 @@ def _add(sums: _Sums, op: Operator, target: curves.Target, keeps: float) -> None
     rate = curves.sustained(target, model)
     spent = keeps * curves.seconds(op, target, rate, model)
     sums.total += spent
+    if op.phase == "optimizer":
+        sums.update += spent
     speed = target.bytes_per_s * model["efficiency"]["bandwidth"]
     if op.kind not in STREAMS and (op.flops or 0.0) / rate > (op.bytes or 0.0) / speed:
         sums.compute += spent
@@ -239,8 +256,8 @@ def _spread(basis: Basis, device: Accelerator, model: curves.Parameters) -> floa
     return math.sqrt(sum(p * p for p in parts))
 
 
-def _step_s(basis: Basis, parts: dict[str, float], factor: float, count: int) -> float:
-    """The step when the work takes `factor` times what is expected."""
+def together_s(basis: Basis, parts: dict[str, float], count: int, factor: float = 1.0) -> float:
+    """The step of these parts when the work takes `factor` times what is expected."""
     work = (parts["device"] + parts["host"]) * factor
     path = work + parts["transfer"] + parts["communication"] + parts["fixed"]
     fed = count / basis.count  # one host's workers feed all devices

@@ -6,22 +6,21 @@ from typing import Any
 
 from ..reports.columns import columns
 from ..reports.figures import size
-from .candidates import Advice, Candidate
+from .candidates import Advice, Candidate, allowed
 
 SHOWN = 14
-HEADS = ("accelerator", "n", "step ms", "range", "samples/s", "there", "fits", "batch", "run",
-         "$/h", "$ run", "kWh")  # fmt: skip
+NAMED = 5  # accelerators within the limits
+HEADS = ("accelerator", "n", "step ms", "range", "samples/s", "there", "fits", "largest batch",
+         "samples/s at it", "epoch", "$ epoch", "run", "$/h", "$ run", "kWh")  # fmt: skip
+OPTIONAL = ("largest batch", "samples/s at it", "epoch", "$ epoch", "energy $", "kg CO2")
 
 
 def render(advice: Advice, *, every: bool = False) -> str:
     """Headline, table by time, notes; the first rows unless `every`."""
     rows = advice.accelerators
     shown = rows if every else _shown(rows)
-    cells: list[tuple[str, ...]] = [HEADS, *(_cells(r) for r in shown)]
-    if any(r.energy_usd is not None or r.co2_kg is not None for r in rows):
-        more = [(_number(r.energy_usd), _number(r.co2_kg)) for r in shown]
-        cells = [a + b for a, b in zip(cells, [("energy $", "kg CO2"), *more], strict=True)]
-    lines = [advice.headline, "", _basis(advice), "", *columns(cells)]
+    cells = _known([(*HEADS, "energy $", "kg CO2"), *(_cells(r) for r in shown)])
+    lines = [advice.headline, *_limits(advice), "", _basis(advice), "", *columns(cells)]
     lines += _tokens(shown)
     hidden = len(rows) - len(shown)
     lines.append("")
@@ -32,8 +31,56 @@ def render(advice: Advice, *, every: bool = False) -> str:
     lines.append(f"{own}Prices: cheapest on-demand list price a device; - is unknown.")
     if advice.memory:
         lines += _memory(advice.memory)
+    lines += _porting(shown)
     lines += [f"Note: {note}" for note in advice.notes]
     return "\n".join(lines)
+
+
+def _known(cells: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The table without optional columns of which nothing is known."""
+    left = [
+        any(row[at] != "-" for row in cells[1:]) or head not in OPTIONAL
+        for at, head in enumerate(cells[0])
+    ]
+    return [tuple(c for c, keep in zip(row, left, strict=True) if keep) for row in cells]
+
+
+def _limits(advice: Advice) -> list[str]:
+    """Which accelerators keep the budget and the deadline; the nearest where none does."""
+    asked, rows = advice.limits, advice.accelerators
+    timed = [r for r in rows if r.run_s is not None and r.fits is not False]
+    if asked is None or not timed:
+        return []
+    within = " and ".join(
+        ([f"${asked.budget_usd:,.6g}"] if asked.budget_usd is not None else [])
+        + ([_duration(asked.deadline_s)] if asked.deadline_s is not None else [])
+    )
+    if asked.budget_usd is not None and all(r.usd_run is None for r in timed):
+        return [f"Within {within}: not known, no price is."]
+    kept = [r for r in timed if allowed(r) and (asked.budget_usd is None or r.usd_run is not None)]
+    if kept:
+        first = sorted(kept, key=lambda r: (r.usd_run is None, r.usd_run or r.run_s))[:NAMED]
+        more = f" and {len(kept) - len(first)} more" if len(kept) > len(first) else ""
+        return [f"Within {within}: {', '.join(_run(r) for r in first)}{more}."]
+    fastest = min(timed, key=lambda r: r.run_s or 0.0)
+    priced = [r for r in timed if r.usd_run is not None]
+    nearest = [_run(min(priced, key=lambda r: r.usd_run or 0.0))] if priced else []
+    nearest += [_run(fastest)] if _run(fastest) not in nearest else []
+    return [f"Within {within}: none; the nearest: {', '.join(nearest)}."]
+
+
+def _run(row: Candidate) -> str:
+    price = f"${row.usd_run:,.3g}, " if row.usd_run is not None else ""
+    return f"{row.id} ({price}{_duration(row.run_s)})"
+
+
+def _porting(rows: list[Candidate]) -> list[str]:
+    """The work of a move, where there is any; accelerators that need the same in one line."""
+    same: dict[str, list[str]] = {}
+    for row in rows:
+        if row.porting:
+            same.setdefault("; ".join(row.porting), []).append(row.id)
+    return [f"To run on {', '.join(names)}: {items}." for items, names in same.items()]
 
 
 def _tokens(rows: list[Candidate]) -> list[str]:
@@ -105,8 +152,10 @@ def _cells(row: Candidate) -> tuple[str, ...]:
         _number(step.mid if step else None),
         f"{_number(step.low)}-{_number(step.high)}" if step else "-",
         _number(row.samples_per_s), (row.bottleneck or "-").removesuffix("-bound"), fits,
-        "-" if row.largest_batch is None else str(row.largest_batch), _duration(row.run_s),
-        _number(row.usd_per_hour), _number(row.usd_run), _number(row.energy_kwh),
+        "-" if row.largest_batch is None else str(row.largest_batch),
+        _number(row.samples_per_s_largest), _duration(row.epoch_s), _number(row.usd_per_epoch),
+        _duration(row.run_s), _number(row.usd_per_hour), _number(row.usd_run),
+        _number(row.energy_kwh), _number(row.energy_usd), _number(row.co2_kg),
     )  # fmt: skip
 
 

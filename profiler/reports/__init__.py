@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from ..report import Report
-from . import html, json_, markdown, text
 
-FORMATS: dict[str, Callable[[Report], str]] = {
-    "md": markdown.render,
-    "json": json_.render,
-    "txt": text.render,
-    "html": html.render,
+Render = Callable[[Report], str]
+
+
+def _from(module: str) -> Render:
+    """Its module's `render`, imported when the format is asked for: most commands need none."""
+
+    def render(report: Report) -> str:
+        made: str = import_module(f".{module}", __package__).render(report)
+        return made
+
+    return render
+
+
+FORMATS: dict[str, Render] = {
+    "md": _from("markdown"),
+    "json": _from("json_"),
+    "txt": _from("text"),
+    "html": _from("html"),
 }
