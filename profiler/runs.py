@@ -43,6 +43,7 @@ class Row(msgspec.Struct):
     user: str | None = None
     host: str | None = None
     note: str | None = None
+    exit_status: int | None = None
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -130,7 +131,7 @@ def read(folder: Path) -> Row:
     with open_run(folder) as reader:
         rows = reader.dicts(
             'SELECT id, name, state, started_ns, ended_ns, command, tags, host, "user", note, '
-            "(SELECT value FROM meta WHERE key = ?) AS summary, "
+            "exit_status, (SELECT value FROM meta WHERE key = ?) AS summary, "
             "(SELECT count(*) FROM step) AS steps FROM run LIMIT 1",
             (SUMMARY_KEY,),
         )
@@ -160,6 +161,7 @@ def _row(row: dict[str, Any], live: bool) -> Row:
         user=row["user"],
         host=row["host"],
         note=row["note"],
+        exit_status=row["exit_status"],
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from ..profiler.diagnosis import examine
 from ..profiler.diagnosis import shares as division
+from ..profiler.diagnosis.figures import LEAST_FOR_P95
 from ..profiler.diagnosis.model import RunView, Step
 from ..profiler.report import Report
-from ..profiler.reports.content import settled
+from ..profiler.reports import content
 from ..storage.reader import RunReader
 from . import samples
 from .details import DETAILS, Moment
@@ -96,7 +97,8 @@ class RunFeed:
             moment = Moment(self._reader, report, view, pid, started, cursor, timeline)
             self._details[request.view] = maker(moment)
         return Snapshot(
-            id=report.run.id, name=report.run.name, state=report.run.state, live=live,
+            id=report.run.id, name=report.run.name, live=live,
+            state=content.state(report.run.state, report.run.exit_status),
             started_ns=started, ended_ns=ended, cursor_ns=cursor, report=report,
             pace=pace, columns=timeline, request=request, details=dict(self._details),
             epoch=self._epoch(pid, view, cursor, pace),
@@ -113,7 +115,7 @@ class RunFeed:
         if self._judged is None or just_ended or (live and started >= self._judge_at):
             report, view = self._judge(self._reader, now_ns=now)
             live = self._reader.live
-            self._judged = settled(report, live=live), view
+            self._judged = content.settled(report, live=live), view
             self._judged_live = live
             took = self._monotonic() - started
             wait = min(JUDGE_AGAIN_TIMES * took, JUDGE_AGAIN_AT_LATEST_S)
@@ -143,6 +145,7 @@ class RunFeed:
             return Pace()
         seconds = sums.duration_ns / 1e9
         samples_per_s = sums.samples * times / seconds if sums.samples and times else None
+        p95 = p95 if count >= LEAST_FOR_P95 else None
         return Pace(count / seconds, samples_per_s, p50, p95, _divided(sums, how))
 
     def _epoch(self, pid: int, view: RunView, cursor: int, pace: Pace) -> Epoch | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..profiler.reports import figures
+from ..profiler.reports import content, figures
 from ..profiler.runs import Row, rows_or_complaints
 from ..storage import library
 from .model import RunChoice
@@ -24,4 +24,5 @@ def newest() -> list[RunChoice]:
 def _outcome(row: Row) -> str:
     took = "" if row.wall_s is None else f" {figures.seconds(row.wall_s)}"
     sure = f" ({row.confidence})" if row.bottleneck and row.confidence else ""
-    return f"{row.state}{took}".ljust(17) + f"{row.bottleneck or 'no verdict'}{sure}"
+    state = content.state(row.state, row.exit_status)
+    return f"{state}{took}".ljust(17) + f"{row.bottleneck or 'no verdict'}{sure}"

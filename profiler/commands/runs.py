@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -17,9 +18,9 @@ from ...storage import editing, library
 from ..errors import UserError
 from ..moments import moment
 from ..report import Bottleneck
-from ..reports import figures, phases
+from ..reports import content, figures, phases
 from ..reports.paint import Paint, wants_colour
-from ..reports.plain import align, clean, fit, width
+from ..reports.plain import align, clean, width
 from ..runs import Row, Wanted, find
 
 _RUNS = Annotated[list[str], typer.Argument(metavar="RUN", help="Id, unique prefix, name.")]
@@ -68,7 +69,8 @@ def runs(  # noqa: PLR0917 - typer reads the options from the signature
         body = {"schema": "accelprof.runs/1", "runs": found}
         print(msgspec.json.format(msgspec.json.encode(body), indent=2).decode())
     elif found:
-        print(table(found, time.time(), Paint(wants_colour(sys.stdout))))
+        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(table(found, time.time(), Paint(wants_colour(sys.stdout)), room))
     elif not folders:
         where = library.home() / "runs"
         _say(f"no runs in {where} yet: accelprof run COMMAND")
@@ -189,41 +191,63 @@ def _say(message: str) -> None:
 
 # -- for people --------------------------------------------------------------------------------
 
-_HEAD = ("RUN", "STATE", "WHEN", "WALL", "STEPS", "SAMPLES/S", "VERDICT", "TAGS")
+_HEAD = ("RUN", "STATE", "WHEN", "WALL", "STEPS", "SAMPLES/S", "VERDICT", "SURE", "TAGS")
 _RIGHT = (3, 4, 5)
-_VERDICT = 6
-_TAGS_CELLS = 40
+_VERDICT, _TAGS = 6, 8
+_GIVES_WAY = (4, 7, 5, 3, 2)  # columns that a narrow terminal goes without
+_MOST_OF_TAGS, _LEAST_OF_TAGS = 40, 10  # cells
+_GAP = "  "
 
 
-def table(rows: list[Row], now_s: float, paint: Paint) -> str:
-    """The runs as aligned columns; ids are whole, so that they can be copied."""
-    columns = len(_HEAD) if any(row.tags for row in rows) else len(_HEAD) - 1
-    texts = [line[:columns] for line in (_HEAD, *(_texts(row, now_s) for row in rows))]
-    widths = [max(width(line[at]) for line in texts) for at in range(columns)]
+def table(rows: list[Row], now_s: float, paint: Paint, room: int | None = None) -> str:
+    """The runs as aligned columns within `room` cells; ids are whole, for copying."""
+    texts = [_HEAD, *(_texts(row, now_s) for row in rows)]
+    widths = [max(width(line[at]) for line in texts) for at in range(len(_HEAD))]
+    shown = _that_fit(widths, room, tags=any(row.tags for row in rows))
     lines = []
     for at, line in enumerate(texts):
-        cells = [align(text, widths[c], right=c in _RIGHT) for c, text in enumerate(line)]
-        if at == 0:
-            lines.append(paint.dim("  ".join(cells).rstrip()))
-            continue
-        if share := phases.SHARE_OF_BOTTLENECK.get(rows[at - 1].bottleneck or ""):
-            shown = line[_VERDICT]
-            cells[_VERDICT] = paint.chip(shown, share) + cells[_VERDICT][len(shown) :]
-        lines.append("  ".join(cells).rstrip())
+        cells = [align(line[c], widths[c], right=c in _RIGHT) for c in shown]
+        share = phases.SHARE_OF_BOTTLENECK.get(rows[at - 1].bottleneck or "") if at else None
+        if share:
+            verdict = line[_VERDICT]
+            place = shown.index(_VERDICT)
+            cells[place] = paint.chip(verdict, share) + cells[place][len(verdict) :]
+        text = _GAP.join(cells).rstrip()
+        lines.append(text if at else paint.dim(text))
     return "\n".join(lines)
 
 
+def _that_fit(widths: list[int], room: int | None, *, tags: bool) -> list[int]:
+    """Columns by number; the one of tags gets what is left of the room."""
+    shown = [at for at in range(len(widths)) if at != _TAGS]
+    most = _MOST_OF_TAGS
+    if room is not None:
+        for at in _GIVES_WAY:
+            if _whole(widths, shown) <= room:
+                break
+            shown.remove(at)
+        most = min(most, room - _whole(widths, shown) - len(_GAP))
+    if tags and most >= _LEAST_OF_TAGS:
+        widths[_TAGS] = min(widths[_TAGS], most)
+        shown.append(_TAGS)
+    return shown
+
+
+def _whole(widths: list[int], shown: list[int]) -> int:
+    return sum(widths[at] for at in shown) + len(_GAP) * (len(shown) - 1)
+
+
 def _texts(row: Row, now_s: float) -> tuple[str, ...]:
-    verdict = f"{row.bottleneck} ({row.confidence})" if row.bottleneck else figures.UNKNOWN
     return (
         clean(row.id, 80),
-        row.state,
+        content.state(row.state, row.exit_status),
         _when(row.started_at, now_s),
         figures.seconds(row.wall_s),
         figures.count(row.steps),
         figures.number(row.samples_per_s),
-        verdict,
-        fit(_tags(row.tags), _TAGS_CELLS),
+        row.bottleneck or figures.UNKNOWN,
+        row.confidence or figures.UNKNOWN,
+        _tags(row.tags),
     )
 
 
@@ -243,4 +267,4 @@ def _when(started_at: str | None, now_s: float) -> str:
             if whole >= size:
                 return f"{whole // size} {unit} ago"
         return "now"
-    return started.astimezone().strftime("%Y-%m-%d %H:%M")
+    return started.astimezone().strftime("%Y-%m-%d")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..launch import name_from
 from ..report import Report
-from ..reports import figures
+from ..reports import content, figures
 from ..reports.plain import clean
 from . import changes, metrics
 from .eight import eight
@@ -163,7 +163,8 @@ def _notes(sides: Sequence[Side]) -> list[str]:
     for side in {side.id: side for side in sides}.values():
         run, time = side.report.run, side.report.time
         if run.state != "finished":
-            found.append(f"{side.id} is {run.state}, not finished")
+            state = content.state(run.state, run.exit_status)
+            found.append(f"{side.id} is {state}, not finished")
         if time.steps and len(side.blocks) < 6:
             found.append(f"{side.id} has only {figures.count(time.steps, 'steady step')}")
         if side.report.quality.hooks != "full":

@@ -28,6 +28,8 @@ from .statistics import quantile
 # 42 us a step of 6 spans on a 2-core virtual machine; 1 us in a loop of nothing else)
 SPAN_COST_S = 7e-6
 MFU_COVERED = 0.5  # of captured operator time with known work: under it MFU would be a guess
+NOTED_OVERHEAD, SHORT_RUN_S = 0.05, 60.0  # the recorder starts and judges in 1 to 3 s of CPU
+LEAST_FOR_P95 = 20  # steps: of fewer it is the longest one
 SHOWN = 0.05  # of wall time, from which lines of code that make input are worth showing
 
 
@@ -68,7 +70,8 @@ def time(view: RunView) -> Time:
     samples = own * times if own is not None and times is not None else None
     count = view.steady.count
     mean = total_s * 1e3 / count if count else None
-    p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)
+    p50 = quantile(durations, 0.5)
+    p95 = quantile(durations, 0.95) if count >= LEAST_FOR_P95 else None
     not_observed = [p for p in PHASES if p not in view.observed] if view.steps else []
     return Time(
         steps=count, ranks=max(1, len(view.ranks)),
@@ -209,6 +212,8 @@ def quality(
             f"shares are of {view.outside.samples} stack samples in {view.outside.windows} "
             "windows, not of measured steps"
         )
+    overhead, remark = _overhead(view, processes)
+    notes += [remark] if remark else []
     source = None
     if view.split is not None:
         source = "captured operators"
@@ -226,7 +231,7 @@ def quality(
         gaps = [("hooks", why), *gaps]
     return Quality(
         hooks=hooks, events_lost=lost,
-        overhead_fraction=_overhead(view, processes),
+        overhead_fraction=overhead,
         gaps=[Gap(metric=m, reason=r) for m, r in gaps], notes=notes, memory_or_compute=source,
         operators_covered=view.split.covered if view.split else None,
     )  # fmt: skip
@@ -258,13 +263,23 @@ def _why_partial(view: RunView, processes: Sequence[dict[str, Any]]) -> str:
     return "torch was imported, but no step was seen"
 
 
-def _overhead(view: RunView, processes: Sequence[dict[str, Any]]) -> float | None:
-    """Hook time on the training thread plus the profiler's CPU over the machine's, of wall time."""
+def _overhead(view: RunView, processes: Sequence[dict[str, Any]]) -> tuple[float | None, str]:
+    """Hook time on the training thread plus the profiler's CPU over the machine's, of wall time.
+
+    With a remark where the recorder's own start and end outweigh a short run.
+    """
     run = view.run
     start = run.get("started_ns")
     wall = ((run.get("ended_ns") or view.now_ns) - start) / 1e9 if start else 0.0
     used = (run.get("quality") or {}).get("profiler_cpu_s")
     if wall <= 0 or not isinstance(used, int | float):
-        return None
+        return None, ""
     spans = max((p["spans"] or 0 for p in processes), default=0)
-    return spans * SPAN_COST_S / wall + float(used) / wall / max(1, view.host.cpus or 1)
+    part = spans * SPAN_COST_S / wall + float(used) / wall / max(1, view.host.cpus or 1)
+    remark = ""
+    if part > NOTED_OVERHEAD and wall < SHORT_RUN_S:
+        remark = (
+            f"the recorder used {used:.1f} s of CPU beside a run of {wall:.1f} s: nearly all of it "
+            "to start and to judge, which costs a longer run no more"
+        )
+    return min(1.0, part), remark

@@ -77,6 +77,9 @@ def headline(report: Report) -> str:
     return text[:1].upper() + text[1:]
 
 
+_INTERRUPTED = "interrupted"
+
+
 def ending(report: Report) -> str:
     """How the run ended and how long it took: `failed with status 1 after 12 s`."""
     run = report.run
@@ -87,16 +90,25 @@ def ending(report: Report) -> str:
         "finished": f"finished in {took}",
         "running": f"running for {took}",
         "failed": f"failed with status {run.exit_status} after {took}",
-        "killed": f"{_killed(run.exit_status)} after {took}",
+        "killed": f"{_killed(_signal(run.exit_status))} after {took}",
         "lost": f"lost sight of after {took}",
     }[run.state]
 
 
-def _killed(status: int | None) -> str:
-    number = -status if status is not None and status < 0 else (status or 0) - 128
+def state(name: str, exit_status: int | None) -> str:
+    """The state of a run in one word: one that Ctrl-C ended is not called killed."""
+    interrupted = name == "killed" and _signal(exit_status) == signal.SIGINT
+    return _INTERRUPTED if interrupted else name
+
+
+def _killed(number: int) -> str:
     if number == signal.SIGINT:
-        return "interrupted"
+        return _INTERRUPTED
     return f"killed by signal {number}" if 0 < number < 65 else "killed"
+
+
+def _signal(status: int | None) -> int:
+    return -status if status is not None and status < 0 else (status or 0) - 128
 
 
 def steps(report: Report) -> list[str]:

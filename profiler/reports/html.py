@@ -125,7 +125,8 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
     """Figures at a glance: (name, value, what goes with it); unknown ones are left out."""
     time, use, memory, cost = report.time, report.utilisation, report.memory, report.cost
     if time.step_ms.p50 is not None:
-        late = f"p95 {figures.milliseconds(time.step_ms.p95)}"
+        p95 = time.step_ms.p95
+        late = "" if p95 is None else f"p95 {figures.milliseconds(p95)}"
         yield "Step", figures.milliseconds(time.step_ms.p50), late
     if time.samples_per_s is not None:
         yield "Throughput", figures.number(time.samples_per_s), "samples/s"

@@ -128,8 +128,9 @@ def step_times(report: Report, series: Series) -> Chart | None:
     above = any(o.ms / 1e3 > y.high for o in series.outliers)
     return Chart(
         "steps", "Time of a step over the run",
-        f"p50 {figures.milliseconds(time.p50)}, p95 {figures.milliseconds(time.p95)} of the "
-        f"steady steps; {figures.count(len(series.outliers), 'outlier')} marked.",
+        f"p50 {figures.milliseconds(time.p50)}"
+        + ("" if time.p95 is None else f", p95 {figures.milliseconds(time.p95)}")
+        + f" of the steady steps; {figures.count(len(series.outliers), 'outlier')} marked.",
         body, marks, legend, ("At", "Steps", "p50", "p95"),
         [(figures.clock(s.from_s), str(s.steps), figures.milliseconds(s.p50_ms),
           figures.milliseconds(s.p95_ms)) for s in _thin(found)],

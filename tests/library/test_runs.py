@@ -16,7 +16,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
 import recorded
 from running import accelprof, refused
 
+from accelprof.profiler.commands.runs import table
 from accelprof.profiler.moments import moment
+from accelprof.profiler.reports.paint import Paint
+from accelprof.profiler.runs import Row
 from accelprof.storage.writer import RunWriter
 
 # id, name, user, bottleneck, tags
@@ -147,3 +150,18 @@ def test_moments() -> None:
     assert moment("--since", "2026-03-10T12:00:00+02:00") == now - timedelta(hours=2)
     local = moment("--since", "2026-03-10")
     assert local.timestamp() == time.mktime((2026, 3, 10, 0, 0, 0, 0, 0, -1))
+
+
+def test_the_list_keeps_to_the_terminal() -> None:
+    started = datetime(2026, 11, 30, 10, 16, 40, tzinfo=UTC)
+    row = Row(
+        "20261130-101640-resnet-ab12", "resnet", "killed", started.isoformat(), 198.0, ["x"],
+        {"team": "vision", "sweep": "learning-rate"}, "communication-bound", "medium", 61_250,
+        5.97, exit_status=130,
+    )  # fmt: skip
+    for room in (64, 80, 100, 104, 140, None):
+        head, line = table([row], started.timestamp() + 90, Paint(False), room).splitlines()
+        assert max(len(head), len(line)) <= (room or 200)
+        assert line.startswith(row.id) and "communication-bound" in line
+        assert "interrupted" in line, "as the card says it"
+        assert ("team=vision" in line) == (room in (140, None)), room

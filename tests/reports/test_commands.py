@@ -114,6 +114,7 @@ def test_runs(home: Path) -> None:
         "STEPS",
         "SAMPLES/S",
         "VERDICT",
+        "SURE",
         "TAGS",
     ]
     assert newest.startswith(recording.RUN_ID)

@@ -16,6 +16,7 @@ _MARKS = {
     "finished": ("■", "bold"),
     "failed": ("✗", "bold #D55E00"),
     "killed": ("✗", "bold #D55E00"),
+    "interrupted": ("✗", "bold #D55E00"),
     "lost": ("?", "bold #E69F00"),
 }
 

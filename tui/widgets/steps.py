@@ -24,8 +24,9 @@ class StepChart(Panel[Snapshot]):
         if pace.p50_ms is None:
             return "step time"
         top = figures.milliseconds(snapshot.step_ceiling_ms)
-        p50, p95 = figures.milliseconds(pace.p50_ms), figures.milliseconds(pace.p95_ms)
-        return f"step time, 0 to {top}; last minute p50 {p50} (solid), p95 {p95} (shaded)"
+        text = f"step time, 0 to {top}; last minute p50 {figures.milliseconds(pace.p50_ms)} (solid)"
+        late = "" if pace.p95_ms is None else f", p95 {figures.milliseconds(pace.p95_ms)} (shaded)"
+        return text + late
 
     def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         return draw.step_chart(snapshot.columns, width, height, snapshot.step_ceiling_ms)
