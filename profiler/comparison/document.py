@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..reports import figures
+from ..reports import content, figures
 from ..reports.document import Block, Bullets, Cell, Code, Document, Paragraph, Section, Table
 from ..reports.plain import clean
 from .model import Change, Comparison, Measure, Metric
@@ -24,7 +24,8 @@ _SHOW: dict[str, Callable[[float | None], str]] = {
     "bytes": figures.size, "W": figures.power, "J": figures.energy, "USD": figures.usd,
     "samples/s": lambda v: figures.rate(v, "samples"),
     "steps/s": lambda v: figures.rate(v, "steps"),
-    "cores": lambda v: f"{figures.number(v)} cores" if v is not None else figures.UNKNOWN,
+    "cores": lambda v: figures.UNKNOWN if v is None else (
+        "1 core" if figures.number(v) == "1" else f"{figures.number(v)} cores"),
 }  # fmt: skip
 MOST_CHANGES = 12
 
@@ -146,7 +147,7 @@ def _effect(metric: Metric, at: int) -> str:
 def _verdicts(found: Comparison) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = [
         (name, v.bottleneck, v.confidence, Code(clean(v.cause, 40)) if v.cause else
-         figures.UNKNOWN, clean(v.headline, 200))
+         figures.UNKNOWN, clean(content.without_name(v.headline, v.bottleneck), 200))
         for name, v in zip(_names(found), found.verdicts, strict=True)
     ]  # fmt: skip
     yield Table(("Run", "Bottleneck", "Confidence", "Cause", "In a sentence"), rows)

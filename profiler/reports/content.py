@@ -70,8 +70,12 @@ def promise(limit: float | None) -> str:
 
 def headline(report: Report) -> str:
     """The verdict's sentence without the bottleneck's name, which stands before it everywhere."""
-    text = clean(report.verdict.headline)
-    name = f"{report.verdict.bottleneck}:"
+    return without_name(report.verdict.headline, report.verdict.bottleneck)
+
+
+def without_name(headline: str, bottleneck: str) -> str:
+    """The same, for a bottleneck that stands beside it."""
+    text, name = clean(headline), f"{bottleneck}:"
     if text.lower().startswith(name):
         text = text[len(name) :].strip()
     return text[:1].upper() + text[1:]

@@ -42,7 +42,8 @@ def input_facts(view: RunView) -> list[Evidence]:
     made = view.workers
     if made is None:
         return facts
-    who = "the training process" if made.in_process else f"each of {made.count} workers"
+    workers = f"each of {made.count} workers" if made.count > 1 else "the worker"
+    who = "the training process" if made.in_process else workers
     facts.append(evidence(
         f"{who} takes {duration(made.fetch_s)} to make a batch", "batch_s", made.fetch_s, "s",
     ))  # fmt: skip

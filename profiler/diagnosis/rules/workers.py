@@ -75,12 +75,17 @@ def too_few(view: RunView) -> Judgement:
     have = max(view.workers.count, (view.loader.num_workers or 0) if view.loader else 0)
     if room.workers <= have or not room.helps:
         return Clear()
+    makes, few = (
+        (f"{have} workers make", f"{have} workers are")
+        if have > 1
+        else ("one worker makes", "one worker is")
+    )
     facts = [*input_facts(view), evidence(
-        f"{have} workers make a batch every {duration(room.batch_s / have)}, a step without "
+        f"{makes} a batch every {duration(room.batch_s / have)}, a step without "
         f"waiting takes {duration(room.work_s)}", "batch_interval_s", room.batch_s / have, "s",
     )]  # fmt: skip
     return finding(
-        "too-few-workers", view.shares["input"], f"{have} workers are too few for this step",
+        "too-few-workers", view.shares["input"], f"{few} too few for this step",
         facts, advice(view, room), limit=promise(view, room),
     )  # fmt: skip
 
