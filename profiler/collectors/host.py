@@ -52,7 +52,7 @@ class HostCollector(Collector):
         if self._cgroup.read(0).memory_bytes is None:
             gaps.append(Gap("cgroup_memory_bytes", "no memory control group is mounted here"))
         if self._cgroup.read(0).disk_bytes is None:
-            gaps.append(Gap("cgroup_disk", "no io control group lists a disk for this job yet"))
+            gaps.append(Gap("cgroup_disk.*", "no io control group lists a disk for this job yet"))
         for metric, name in (("disk", "diskstats"), ("net", "net/dev"), ("cpu", "stat")):
             if not _readable(self._proc / name):
                 gaps.append(Gap(metric, f"/proc/{name} cannot be read"))
