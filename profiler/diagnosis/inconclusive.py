@@ -94,7 +94,8 @@ def unsplit(view: RunView) -> str:
     if not view.on_cpu:
         return (
             f"{share} of the time is spent on the device, but nothing says whether memory or "
-            "arithmetic limits it: no hardware counters, no captured operators of known work."
+            "arithmetic limits it: no hardware counters, no captured operators of known work. "
+            + _for_device_work(view)
         )
     if not view.division.has_loader and not view.stacks.samples:
         return (
@@ -111,6 +112,14 @@ def unsplit(view: RunView) -> str:
     if view.split is not None and view.split.stalled > view.split.unknown / 2:
         return _stalled(view, share)
     return f"{share} of the time is in operators whose FLOPs and bytes are not known."
+
+
+def _for_device_work(view: RunView) -> str:
+    if view.imported:
+        return "A trace of torch.profiler.profile(record_shapes=True) tells more."
+    if not view.has_capture:
+        return "Run with --capture auto, or ask for operators with `accelprof capture`."
+    return "Counters tell, of NVML from Hopper on or of a dcgm-exporter (ACCELPROF_DCGM_URL)."
 
 
 def _no_ceilings(view: RunView) -> str:
@@ -139,11 +148,17 @@ def _stalled(view: RunView, share: str) -> str:
     return f"{text}: their threads waited for cores{others}; a quieter machine can tell."
 
 
-def too_close(name: str, other: str, margin: float, error: float, count: int) -> str:
+def too_close(name: str, other: str, margin: float, needed: float, view: RunView) -> str:
+    """`needed`: the margin that is no chance."""
+    count = len(view.steady.steps)
+    more = "a trace of more steps" if view.imported else "a longer run"
+    if margin < needed:
+        why = f"which may be chance: over {count} steady steps it takes {percent(needed)}"
+    else:
+        why = f"but not in every part of only {count} steady steps"
     return (
         f"{NAMES[name].capitalize()} leads {NAMES[other]} by {percent(max(0.0, margin))} of the "
-        f"time, within the noise ({percent(error)} standard error over {count} steady steps); "
-        "a longer run may tell."
+        f"time, {why}; {more} may tell."
     )
 
 

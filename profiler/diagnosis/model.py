@@ -227,6 +227,7 @@ class Split:
     calls_per_step: float = 0.0
     mean_op_us: float = 0.0
     sturdy: bool = True  # the same when they are off by four: measured beside other work
+    named: float = 0.0  # part of operator time that was told by the operators' names alone
     stalled: float = 0.0  # part of operator time in calls far above their floor; in `unknown`
     presumed: bool = False  # by ceilings that nobody measured: true of any CPU (presumed.py)
     memory_ops: dict[str, float] = field(default_factory=dict)  # family -> share of memory time

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..traces.flops import work
+from ..traces.kernels import by_name
 from ..traces.kineto import COPY_PHASE, FUSED_ROW, GAP_ROW, LOADER_ROW
 from .model import Ceilings, Copies, OpRow, Split
 
@@ -59,6 +60,7 @@ class Judged:
     latency: float
     unknown: float
     efficiency: float | None
+    named: bool = False  # its work is not known, only its name
 
     @property
     def bound(self) -> str:
@@ -69,8 +71,8 @@ class Judged:
         return max(parts, key=lambda k: parts[k])
 
 
-def judge(row: OpRow, ceilings: Ceilings) -> Judged:
-    """Books the time of one operator and shape."""
+def judge(row: OpRow, ceilings: Ceilings, trains: bool = False) -> Judged:
+    """Books the time of one operator and shape; `trains`: of a step with a backward."""
     spent = row.time_ns / 1e9
     each = spent / max(1, row.calls)
     if row.flops == 0 and row.bytes == 0:
@@ -78,7 +80,7 @@ def judge(row: OpRow, ceilings: Ceilings) -> Judged:
             return Judged(row, 0.0, spent, 0.0, 0.0, None)
         return Judged(row, 0.0, 0.0, spent, 0.0, None)
     if row.flops is None or row.bytes is None:
-        return _unsized(row, spent, each)
+        return _unsized(row, spent, each, trains)
     calls = max(1, row.calls)
     kind = _kind(row)
     compute_floor = row.flops / calls / _rate(kind, row.dtype, ceilings)
@@ -96,11 +98,21 @@ def judge(row: OpRow, ceilings: Ceilings) -> Judged:
     )  # fmt: skip
 
 
-def _unsized(row: OpRow, spent: float, each: float) -> Judged:
+def _unsized(row: OpRow, spent: float, each: float, trains: bool) -> Judged:
+    """Work that is not known (no shapes, a library's own operator) is told by the name.
+
+    What passes over memory is limited by it. A matrix product is arithmetic in training, where
+    batches are large; one of a decoding step is not.
+    """
     if each <= SHORT_S:
         return Judged(row, 0.0, 0.0, spent, 0.0, None)
     if row.flops == 0:  # pure data movement of unknown size is memory by nature
         return Judged(row, 0.0, spent, 0.0, 0.0, None)
+    kind = by_name(row.name)
+    if kind == "pass":
+        return Judged(row, 0.0, spent, 0.0, 0.0, None, named=True)
+    if kind == "product" and trains:
+        return Judged(row, spent, 0.0, 0.0, 0.0, None, named=True)
     return Judged(row, 0.0, 0.0, 0.0, spent, None)
 
 
@@ -144,8 +156,10 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
     """
     if not rows or steady_work_s <= 0:
         return None
+    # Old traces have no phases of backward, but its operators
+    trains = any(r.phase == "backward" or "_backward" in r.name for r in rows)
     judged = [
-        judge(r, ceilings) for r in rows
+        judge(r, ceilings, trains) for r in rows
         if r.name not in (GAP_ROW, LOADER_ROW) and r.phase != COPY_PHASE
     ]  # fmt: skip
     if not judged:
@@ -161,7 +175,8 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         return None
     known = sum(
         j.row.time_ns for j in judged
-        if j.row.name != FUSED_ROW and (j.unknown == 0 or j.efficiency is not None)
+        if j.row.name != FUSED_ROW and not j.named
+        and (j.unknown == 0 or j.efficiency is not None)
     )  # fmt: skip
     spent = sum(j.row.time_ns for j in judged)
     # Views and wrappers are part of the price of an operator, not operators that do anything
@@ -170,12 +185,13 @@ def split(rows: Sequence[OpRow], ceilings: Ceilings, steady_work_s: float) -> Sp
         compute=corrected.compute / total, memory=corrected.memory / total,
         latency=corrected.latency / total, python=corrected.python / total,
         unknown=corrected.unknown / total, covered=known / spent if spent else 0.0,
-        stable=_stable(judged, corrected, ceilings, OFF),
-        sturdy=_stable(judged, corrected, ceilings, FAR_OFF), overhead=overhead,
+        stable=_stable(judged, corrected, ceilings, OFF, trains),
+        sturdy=_stable(judged, corrected, ceilings, FAR_OFF, trains), overhead=overhead,
         flops=_flops(judged, ceilings, steps), ops=_spots(judged),
         dtype=_main_dtype(judged), calls_per_step=real / steps,
         mean_op_us=spent / max(1, real) / 1e3, memory_ops=_families(judged),
         stalled=stalled * 1e9 / spent if spent else 0.0,
+        named=sum(j.row.time_ns for j in judged if j.named) / spent if spent else 0.0,
     )  # fmt: skip
 
 
@@ -208,7 +224,9 @@ def _correct(parts: _Parts, steady_s: float, most_overhead_s: float) -> tuple[_P
     return fixed, excess / total
 
 
-def _stable(judged: Sequence[Judged], parts: _Parts, ceilings: Ceilings, factor: float) -> bool:
+def _stable(
+    judged: Sequence[Judged], parts: _Parts, ceilings: Ceilings, factor: float, trains: bool
+) -> bool:
     """Whether the largest part stays the largest with either ceiling off by this factor."""
     named = {"compute": parts.compute, "memory": parts.memory, "host": parts.latency + parts.python}
     largest = max(named, key=lambda k: named[k])
@@ -220,7 +238,7 @@ def _stable(judged: Sequence[Judged], parts: _Parts, ceilings: Ceilings, factor:
             vector_flops={k: v * flops for k, v in ceilings.vector_flops.items()},
             bytes_per_s=ceilings.bytes_per_s * moved,
         )  # fmt: skip
-        again = _sum((judge(j.row, other) for j in judged), 0.0)
+        again = _sum((judge(j.row, other, trains) for j in judged), 0.0)
         scaled = {
             "compute": again.compute, "memory": again.memory,
             "host": parts.python + again.latency * keep,
@@ -294,6 +312,8 @@ def _family(row: OpRow) -> str:
         return "fused"
     if row.phase == "optimizer":
         return "optimizer"
+    if row.flops is None:
+        return "embedding" if "embedding" in row.name else "elementwise"
     kind = _kind(row)
     if kind == "gemm":
         # 2 FLOPs an element of a weight and row: few rows a weight means the weight is the traffic

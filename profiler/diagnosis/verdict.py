@@ -90,7 +90,8 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     agree = _agreement(view, name)
     noise = T_999[min(count, len(T_999)) - 1] if count < ENOUGH_STEPS else NOISE_TIMES
     few = count < ENOUGH_STEPS and agree < 1.0
-    close = margin < noise * error or margin < LEAST_MARGIN
+    needed = max(noise * error, LEAST_MARGIN)
+    close = margin < needed
     # Between parts of the split the capture decides, not the steps: low confidence says so
     changes = windows.phases(windows.over_time(view))
     # What scatters because the run has phases is no noise: most of it says the same
@@ -99,7 +100,7 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
         if name == "input" and (made := takes_cores(view, next_name)) is not None:
             return _by_cpu(view, made, fired)  # the rival is long because of the input
         return _refused(view, inconclusive.changing(changes) if changes else
-                        inconclusive.too_close(name, next_name, margin, error, count))  # fmt: skip
+                        inconclusive.too_close(name, next_name, margin, needed, view))  # fmt: skip
     doubts = _doubts(view, name, next_name, margin=margin, error=error, agree=agree)
     if doubts.overturned:
         return _refused(view, doubts.overturned)
@@ -200,6 +201,8 @@ def _split_text(view: RunView) -> str:
             f"captured operators against {gemm / 1e9:.0f} GFLOP/s and "
             f"{ceilings.bytes_per_s / 1e9:.0f} GB/s, {ceilings.source}"
         )
+    if split.named >= SEEN:
+        against += f"; {percent(split.named)} by the names of operators and kernels alone"
     return (
         f"of the step's work {percent(split.compute)} is limited by arithmetic, "
         f"{percent(split.memory)} by memory, {percent(split.host)} is dispatch and Python "

@@ -279,6 +279,17 @@ def work(
     return _attention_work(call) or _element_work(call, parameters)
 
 
+def is_pass(short: str) -> bool:
+    """Whether an operator ("add_", without "aten::") goes over its elements once or a few times."""
+    base = short.removeprefix("_foreach_").rstrip("_")
+    return any(short in names or base in names for names in (FUSED, MOVES, ROWS, ELEMENT, REDUCE))
+
+
+def is_product(short: str) -> bool:
+    """Whether an operator is a matrix product, a convolution or a recurrent layer."""
+    return short in _FORMULAS or short in _CONV
+
+
 def _attention_work(call: Call) -> Work | None:
     name = call.name
     if "attention" not in name:

@@ -4,6 +4,7 @@ Events nest on a thread; an operator's self time is its duration less its childr
 bytes stand on the operator that does the arithmetic, never on its wrappers too (flops.py). Rows:
 
     (op)                 phase forward | backward | optimizer; flops NULL: not in the tables
+    (kernel)             the same of a kernel whose operator is in no table
     wrappers             flops = bytes = 0: their self time is dispatch
     "(data loader)"      phase input: time in the loader's next(), whose operators are left out
     "(no operator)"      phase gap: time of the window in which the training thread ran none: Python
@@ -14,7 +15,6 @@ bytes stand on the operator that does the arithmetic, never on its wrappers too 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from ...hooks import wire
 from .calls import Work, dtype_of
 from .chrome import Args, BadTrace, Event, Trace, read_trace
 from .flops import work
+from .kernels import by_name, copy_name, short_name
 from .saved import rows as activation_rows
 
 LOADER_ROW = "(data loader)"
@@ -61,6 +62,7 @@ class Node:
     below_bytes: float = 0.0
     moved_below: bool = False  # an operator of unknown size is below
     device_us: float = 0.0
+    kernels: dict[str, list[float]] | None = None  # of unknown work: name -> calls, us
     input: bool = False
     told_until: float = 0.0  # of a compiled graph: where its last child ended
     fused_us: float = 0.0
@@ -76,6 +78,17 @@ class Node:
         if gap > FUSED_US:
             self.fused_us += gap
             self.fused += 1
+
+    def launched(self, kernel: Event) -> None:
+        """Books a kernel; on its own where the operator does not tell what it does."""
+        known = self.work is not None and self.work.flops is not None
+        if known or by_name(self.name) is not None:
+            self.device_us += kernel.dur
+            return
+        self.kernels = {} if self.kernels is None else self.kernels
+        entry = self.kernels.setdefault(short_name(kernel.name), [0, 0.0])
+        entry[0] += 1
+        entry[1] += kernel.dur
 
     @property
     def self_us(self) -> float:
@@ -246,7 +259,7 @@ def _book_kernels(events: list[Event], window: Window) -> None:
             continue
         window.kernels += 1
         args = event.args or Args()
-        if (copy := _copy_name(event.name)) is not None:
+        if (copy := copy_name(event.name)) is not None:
             entry = window.copies.setdefault(copy, [0, 0.0, 0.0])
             moved = args.bytes if isinstance(args.bytes, int | float) else 0.0
             window.copies[copy] = [entry[0] + 1, entry[1] + event.dur, entry[2] + moved]
@@ -255,18 +268,9 @@ def _book_kernels(events: list[Event], window: Window) -> None:
         )
         if launcher is None:
             continue
-        launcher.device_us += event.dur
         if launcher.work is not None and launcher.work.kind == "wrapper":
             launcher.work = None  # it launches kernels of its own: unknown work, not none
-
-
-def _copy_name(name: str) -> str | None:
-    """ "HtoD pageable" of "Memcpy HtoD (Pageable -> Device)"; None of anything else."""
-    for direction in ("HtoD", "DtoH"):
-        if direction in name:
-            kind = "pageable" if "Pageable" in name else "pinned" if "Pinned" in name else ""
-            return f"{direction} {kind}".strip()
-    return None
+        launcher.launched(event)
 
 
 def op_rows(
@@ -286,6 +290,7 @@ def op_rows(
             _add_compiled(sums, node)
         else:
             _add(sums, node)
+        _add_kernels(sums, node)
     rows = []
     for (name, phase, shapes, dtype), (calls, flops, moved, host, device) in sums.items():
         rows.append(common | {
@@ -326,6 +331,13 @@ def _add(sums: dict[tuple[str, str, str, str | None], list[Any]], node: Node) ->
     entry[2] = None if entry[2] is None or moved is None else entry[2] + moved
     entry[3] += node.self_us
     entry[4] += node.device_us
+
+
+def _add_kernels(sums: dict[tuple[str, str, str, str | None], list[Any]], node: Node) -> None:
+    for name, (calls, spent) in (node.kernels or {}).items():
+        entry = sums.setdefault((name, node.phase, "", None), [0, None, None, 0.0, 0.0])
+        entry[0] += int(calls)
+        entry[4] += spent
 
 
 def _add_compiled(sums: dict[tuple[str, str, str, str | None], list[Any]], node: Node) -> None:
@@ -382,12 +394,3 @@ def _captures(spool: Path) -> Iterable[tuple[int, dict[str, Any], int | None]]:
         for fact in facts:
             if fact.get("k") == wire.FACT_CAPTURE and pid.isdigit():
                 yield int(pid), fact, parameters
-
-
-def uncovered(rows: Iterable[dict[str, Any]]) -> Counter[str]:
-    """Time in ns by name of the operators whose FLOPs and bytes are unknown."""
-    counted: Counter[str] = Counter()
-    for row in rows:
-        if row["flops"] is None and row["bytes"] is None:
-            counted[row["name"]] += row["time_ns"]
-    return counted
