@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -18,6 +19,8 @@ from . import errors, models, software, table
 from .columns import Built, Columns, target_of
 from .sweep import Series, Times, project
 from .table import Row
+
+TASKS = ("train", "infer")
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ def groups(rows: Iterable[Row], skipped: Counter[str]) -> list[list[Row]]:
     for row in rows:
         if row.step_s is None:
             skipped[f"{row.unit} of {row.workload} {row.shape}: no step follows from it"] += 1
+        elif row.task not in TASKS:
+            skipped[f"task {row.task or '-'}: neither training nor inference"] += 1
         elif table.accelerator(row.accelerator) is None:
             skipped[f"accelerator {row.accelerator} is in no table"] += 1
         elif target_of(row) is None:
@@ -106,6 +111,8 @@ class Builder:
             work = workloads.build(row.workload, row.task, row.framework, row.precision, row.shape)
         except workloads.Unknown as why:
             return str(why)
+        except Exception as error:  # a library's model that refuses the size
+            return f"is not built at {row.shape or 'no shape'} ({type(error).__name__})"
         try:
             return operators.DryRun(work.step, fused), work.parameters, work.tensors
         except Exception as error:  # any model's forward may refuse a meta tensor
@@ -213,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     try:
         rows, left_out = table.read(asked.file)
-    except (OSError, KeyError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, csv.Error) as error:
         print(f"projection: cannot read {asked.file}: {error}", file=sys.stderr)
         return 2
     skipped: Counter[str] = Counter({"doubtful or incomplete row": left_out})

@@ -21,6 +21,12 @@ TOKENS = (
     (re.compile(r"pp\d+"), 512),
     (re.compile(r"tg\d+|maxlen\d+-.*|(?:beamsearch|sampling)[\d.]+"), 1),
 )
+NEEDED = ("workload", "task", "accelerator_id", "batch_per_device", "precision", "value", "unit")
+COLUMNS = (
+    *NEEDED, "framework", "library_version", "accelerator_count", "input_shape", "source", "as_of",
+    "notes",
+)  # fmt: skip
+MOST = 1e15  # of any number of the table
 FRAMES = 64  # of a spectrum that the model of networks.py makes in a step
 
 
@@ -87,9 +93,13 @@ def read(path: Path) -> tuple[list[Row], int]:
     """(usable rows, number of rows left out: doubtful, without figures, or not understood)."""
     rows: list[Row] = []
     left = 0
-    with path.open(newline="", encoding="utf-8") as file:
-        for raw in csv.DictReader(file):
-            row = _row(raw)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        table = csv.DictReader(file)
+        lacking = [name for name in NEEDED if name not in (table.fieldnames or ())]
+        if lacking:
+            raise ValueError(f"it has no column {', '.join(lacking)}")
+        for raw in table:
+            row = _row({name: (raw.get(name) or "").strip() for name in COLUMNS})
             if row is None or row.doubtful:
                 left += 1
             else:
@@ -99,16 +109,19 @@ def read(path: Path) -> tuple[list[Row], int]:
 
 def _row(raw: dict[str, str]) -> Row | None:
     try:
-        value, batch = float(raw["value"]), int(float(raw["batch_per_device"]))
-        count = int(raw["accelerator_count"] or 1)
-    except (ValueError, KeyError, TypeError):
+        value, batch = float(raw["value"]), float(raw["batch_per_device"])
+        count = float(raw["accelerator_count"] or 1)
+    except ValueError:
         return None
-    if value <= 0 or batch <= 0 or count <= 0:
+    if not all(0 < number < MOST for number in (value, batch, count)) or not raw["workload"]:
+        return None
+    if int(batch) < 1 or int(count) < 1:
         return None
     return Row(
-        raw["workload"], raw["task"], raw["framework"], raw["library_version"],
-        raw["accelerator_id"], count, batch, raw["precision"], raw["input_shape"], value,
-        raw["unit"], raw["source"], raw["as_of"], "doubtful" in raw["notes"].lower(),
+        raw["workload"], raw["task"].lower(), raw["framework"].lower(), raw["library_version"],
+        raw["accelerator_id"], int(count), int(batch), raw["precision"].lower(),
+        raw["input_shape"].lower(), value, raw["unit"], raw["source"], raw["as_of"],
+        "doubtful" in raw["notes"].lower(),
     )  # fmt: skip
 
 

@@ -33,6 +33,11 @@ class Capacity:
         return self.step_s / self.best_s if self.best_s > 0 else 1.0
 
     @property
+    def no_core(self) -> bool:
+        """Whether what workers do would be taken from the step, as far as is known."""
+        return self.free_cores is None or self.free_cores < NO_CORE
+
+    @property
     def helps(self) -> bool:
         return self.gain >= USEFUL_GAIN
 
@@ -172,10 +177,16 @@ def advice(view: RunView, room: Capacity) -> list[str]:
         else ""
     )
     if not room.helps:
+        alone = view.workers is not None and view.workers.in_process
+        workers = "workers (num_workers=1 or more)" if alone else "more workers"
+        little = room.gain > 1.02
+        bring = f"help little (at most {room.gain:.2f}x)" if little else "not help"
         used = f"the {room.cpus} usable cores are busy" if room.cpus else "the cores are busy"
+        if not room.no_core:
+            used = f"the rest of the step takes {duration(room.work_s)}"
         return [
             "make a sample cheaper (decode once and cache, smaller images, a batched transform) or "
-            f"use more cores; more workers would not help: {cost} and {used}{cores}"
+            f"use more cores; {workers} would {bring}: {cost} and {used}{cores}"
         ]
     return [
         f"DataLoader(..., num_workers={room.workers}){at}: {cost}, the rest of the step takes "

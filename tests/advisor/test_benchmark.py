@@ -46,6 +46,25 @@ def test_doubtful_and_incomplete_rows_are_left_out(tmp_path: Path) -> None:
     assert left == 2
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-3", "0", "1e400", "many", ""])
+def test_figures_that_are_none_are_left_out(tmp_path: Path, value: str) -> None:
+    rows, left = read(tmp_path, line("t4", value=value), "resnet50,train\n", "x" * 20 + "\n")
+    assert (rows, left) == ([], 3)
+
+
+def test_columns_that_say_little_may_be_missing(tmp_path: Path) -> None:
+    path = tmp_path / "short.csv"
+    path.write_text(
+        "\ufeffworkload,task,accelerator_id,batch_per_device,precision,value,unit\n"
+        "resnet50,Train,t4,32,FP16,100,images/s\n"
+    )
+    ((row,), left) = table.read(path)
+    assert (row.task, row.precision, row.count, left) == ("train", "fp16", 1, 0)
+    path.write_text("workload,value\nresnet50,3\n")
+    with pytest.raises(ValueError, match="it has no column task, accelerator_id"):
+        table.read(path)
+
+
 @pytest.mark.parametrize(
     ("unit", "value", "seconds"),
     [

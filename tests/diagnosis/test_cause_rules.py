@@ -212,6 +212,18 @@ def test_more_workers_that_would_not_help_are_not_promised() -> None:
     assert found.speedup_limit == pytest.approx(5.0, rel=0.05)  # what no wait at all would bring
 
 
+def test_a_job_without_a_free_core_is_not_told_of_workers() -> None:
+    """Title and advice say the same: what workers would do is done on the same cores."""
+    full = diagnose(in_process(39.0, host=1.0), now_ns=T0)
+    (found,) = (f for f in full.findings if f.id == "loader-in-process")
+    assert "no core is free for workers" in found.title
+    assert "no core is free for workers" in full.verdict.headline
+    assert "workers (num_workers=1 or more) would not help" in found.advice[0]
+    roomy = finding(in_process(39.0), "loader-in-process")
+    assert "(num_workers=0)" in roomy.title
+    assert roomy.advice[0].startswith("DataLoader(..., num_workers=")
+
+
 def test_workers_are_promised_what_the_cores_allow() -> None:
     """A batch of 85 ms CPU on two cores with 1.3 free: the wait does not vanish altogether."""
     found = finding(with_workers(90.0, 85.0, 0.35, workers=1), "too-few-workers")

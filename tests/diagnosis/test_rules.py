@@ -33,10 +33,10 @@ def waiting(**loader: object) -> Run:
     return run.fact("loader", id=1, length=100, where="train.py:20", **loader)
 
 
-def in_process(cpu_ms: float) -> Run:
+def in_process(cpu_ms: float, host: float = 0.5) -> Run:
     run = loop(data_wait=40.0, data_wait_cpu=cpu_ms, forward=3.0, backward=4.0, optimizer=1.0)
     run.fact("loader", id=1, num_workers=0, length=100, where="train.py:20").process()
-    return run.batches(59, 39.0, cpu_ms).host(0.5)
+    return run.batches(59, 39.0, cpu_ms).host(host)
 
 
 def with_workers(fetch: float, cpu: float, host: float, workers: int = 2, **more: float) -> Run:

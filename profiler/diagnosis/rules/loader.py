@@ -40,8 +40,11 @@ def in_process(view: RunView) -> Judgement:
         return Undecidable("how batches are made: no DataLoader was seen")
     if not where:
         return Clear()
-    return _finding(view, "loader-in-process", share, "Batches are made in the training process "
-                    "(num_workers=0)")  # fmt: skip
+    room = capacity(view)
+    title = "Batches are made in the training process (num_workers=0)"
+    if room is not None and not room.helps and room.no_core:  # workers are no cure, and why
+        title = "Batches are made in the training process, and no core is free for workers"
+    return _finding(view, "loader-in-process", share, title)
 
 
 def waiting(view: RunView) -> Judgement:
