@@ -48,7 +48,8 @@ CREATE TABLE IF NOT EXISTS host_sample (
     net_rx_bytes_per_s DOUBLE, net_tx_bytes_per_s DOUBLE,
     cgroup_memory_bytes BIGINT, cgroup_memory_limit_bytes BIGINT,
     cgroup_cpu_quota_cores DOUBLE, cgroup_throttled_share DOUBLE,
-    cgroup_read_bytes_per_s DOUBLE, cgroup_write_bytes_per_s DOUBLE  -- from and to disks
+    cgroup_read_bytes_per_s DOUBLE, cgroup_write_bytes_per_s DOUBLE, -- from and to disks
+    cpu_power_w DOUBLE              -- of all packages (RAPL)
 );
 CREATE TABLE IF NOT EXISTS process_sample (
     t_ns BIGINT, pid INTEGER, cpu_cores DOUBLE, rss_bytes BIGINT, pss_bytes BIGINT,

@@ -16,6 +16,7 @@ from typing import Any
 from ..host_limits import host_limits
 from . import Collector, Gap, Row
 from .cgroups import Cgroup
+from .rapl import Packages
 
 SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk
 # Devices that only pass on what others do, or that no disk is behind
@@ -34,6 +35,7 @@ class HostCollector(Collector):
         self._root, self._proc = root, root / "proc"
         self._job = job
         self._cgroup = Cgroup(root)
+        self._packages = Packages(root)
         self._usable: frozenset[int] | None = None
         self._t_ns = 0
         self._cores: dict[int, tuple[int, int]] = {}  # core: busy, all ticks
@@ -56,7 +58,7 @@ class HostCollector(Collector):
         for metric, name in (("disk", "diskstats"), ("net", "net/dev"), ("cpu", "stat")):
             if not _readable(self._proc / name):
                 gaps.append(Gap(metric, f"/proc/{name} cannot be read"))
-        return gaps
+        return gaps + self._packages.gaps()
 
     def sample(self, t_ns: int) -> list[Row]:
         seconds = (t_ns - self._t_ns) / 1e9 if self._t_ns and t_ns > self._t_ns else None
@@ -74,6 +76,7 @@ class HostCollector(Collector):
             "cgroup_memory_limit_bytes": cgroup.memory_limit_bytes,
             "cgroup_cpu_quota_cores": cgroup.quota_cores,
             "cgroup_throttled_share": cgroup.throttled_share,
+            "cpu_power_w": self._packages.watts(seconds),
             **self._cgroup_disk(cgroup.disk_bytes, seconds),
         }
         return [("host_sample", row), *self._oom_kills(t_ns, cgroup.oom_kills)]

@@ -107,6 +107,7 @@ def utilisation(view: RunView) -> dict[str, float | None]:
         "memory_bandwidth": use.dram_share, "mfu": mfu,
         "cpu_job": view.job_cores / cpus if view.job_cores is not None and cpus else None,
         "cpu_job_cores": view.job_cores, "cpu_host": view.host.cpu_share,
+        "cpu_power_w": view.host.power_w,
         "power_w": use.power_w, "energy_j": use.energy_j,
     }  # fmt: skip
 

@@ -119,6 +119,7 @@ class Host:
     shm_total_bytes: int | None = None
     quota_cores: float | None = None
     throttled_share: float | None = None
+    power_w: float | None = None  # of the CPU packages
     received_bytes_per_s: float | None = None  # by the network, loopback left out
     samples: int = 0
 

@@ -175,8 +175,10 @@ def host(reader: Reader, span: Span) -> Host:
         "arg_max(memory_total_bytes - memory_used_bytes, t_ns), max(cgroup_memory_limit_bytes), "
         "max(shm_used_bytes / nullif(shm_total_bytes, 0)), max(shm_total_bytes), "
         "max(cgroup_cpu_quota_cores), avg(cgroup_throttled_share), max(len(cpu_core_share)), "
-        "avg(net_rx_bytes_per_s) "
-        "FROM host_sample WHERE t_ns BETWEEN ? AND ?",
+        "avg(net_rx_bytes_per_s), avg(cpu_power_w) "
+        # A file of an older version has no such column
+        "FROM (FROM host_sample UNION ALL BY NAME SELECT NULL::DOUBLE cpu_power_w WHERE false) "
+        "WHERE t_ns BETWEEN ? AND ?",
         span,
     )[0]
     if not row[0]:
@@ -186,7 +188,7 @@ def host(reader: Reader, span: Span) -> Host:
         iowait_share=row[2], psi_cpu_share=row[3], psi_io_share=row[4],
         memory_total_bytes=row[5], memory_available_bytes=row[6], memory_limit_bytes=row[7],
         shm_used_peak_share=row[8], shm_total_bytes=row[9], quota_cores=row[10],
-        throttled_share=row[11], received_bytes_per_s=row[13],
+        throttled_share=row[11], received_bytes_per_s=row[13], power_w=row[14],
     )  # fmt: skip
 
 

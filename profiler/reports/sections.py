@@ -216,6 +216,7 @@ _UTILISATION: dict[str, tuple[str, Callable[[float | None], str]]] = {
     "mfu": ("model FLOPs of the peak (MFU)", figures.share),
     "cpu_job": ("the job's part of all CPUs", figures.share),
     "cpu_host": ("the host's CPUs busy", figures.share),
+    "cpu_power_w": ("power of the CPU packages", figures.power),
     "power_w": ("power", figures.power),
     "energy_j": ("energy", figures.energy),
 }

@@ -109,10 +109,47 @@ def test_kills_for_lack_of_memory_are_events(tmp_path, layout, file):
     assert told[2][0][1] == "oom-kill" and told[2][0][4] == '{"count": 2}'
 
 
+def package(tree: Path, number: int, microjoules: int, name: str = "package") -> None:
+    zone = tree / f"sys/class/powercap/intel-rapl:{number}"
+    zone.mkdir(parents=True, exist_ok=True)
+    (zone / "name").write_text(f"{name}-{number}\n")
+    (zone / "energy_uj").write_text(f"{microjoules}\n")
+    (zone / "max_energy_range_uj").write_text("1000000000\n")
+
+
+def test_power_of_the_packages_is_their_energy_over_time(tree):
+    for number in (0, 1):
+        package(tree, number, 900_000_000)
+    package(tree, 2, 5, name="psys")  # holds the packages: not counted twice
+    collector = HostCollector(root=tree)
+    assert not [gap for gap in collector.probe() if gap.metric.startswith("cpu_power")]
+    assert row(collector, S)["cpu_power_w"] is None
+    package(tree, 0, 960_000_000)
+    package(tree, 1, 20_000_000)  # started again at 1000 J
+    assert row(collector, 3 * S)["cpu_power_w"] == pytest.approx((60 + 120) / 2)
+
+
+def test_power_that_only_root_may_read_is_a_gap_and_never_0(tree, monkeypatch):
+    package(tree, 0, 900_000_000)
+    read = Path.read_text
+
+    def refused(path: Path, *args, **kwargs) -> str:
+        if path.name == "energy_uj":
+            raise PermissionError(13, "Permission denied")
+        return read(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", refused)  # tests may run as root
+    collector = HostCollector(root=tree)
+    (gap,) = [gap for gap in collector.probe() if gap.metric == "cpu_power_w"]
+    assert "readable by root only" in gap.reason
+    row(collector, S)
+    assert row(collector, 2 * S)["cpu_power_w"] is None
+
+
 def test_missing_sources_are_one_gap_each(tmp_path):
     gaps = HostCollector(root=tmp_path).probe()
     assert sorted(gap.metric for gap in gaps) == [
-        "cgroup_disk.*", "cgroup_memory_bytes", "cpu", "disk", "net", "psi",
+        "cgroup_disk.*", "cgroup_memory_bytes", "cpu", "cpu_power.*", "disk", "net", "psi",
     ]  # fmt: skip
     found = row(HostCollector(root=tmp_path), S)
     assert {name for name, value in found.items() if value is not None} == {"t_ns"}
@@ -133,6 +170,8 @@ def test_this_machine():
         "psi",
         "cgroup_memory_bytes",
         "cgroup_disk.*",
+        "cpu_power.*",
+        "cpu_power_w",
     }
     row(collector, time.time_ns())
     until = time.process_time() + 0.1
