@@ -98,7 +98,9 @@ def capacity(view: RunView) -> Capacity | None:
     if made is None or step_s is None or made.fetch_s <= 0 or not view.steady.steps:
         return None
     per_step = made.batches / view.steady.count
-    batch_s = made.fetch_s * (per_step if 0.5 < per_step < 1000 else 1.0)
+    # Batches made ahead at either end of the steady part are not of these steps
+    several = 0.5 < per_step < 1000 and abs(per_step - 1.0) > 0.25
+    batch_s = made.fetch_s * (per_step if several else 1.0)
     cpu_s = made.cpu_s * batch_s / made.fetch_s if made.cpu_s is not None else None
     work_s = max(step_s * (1.0 - view.shares.get("input", 0.0)), 1e-6)
     cpus, best_s, free = view.host.cpus, work_s, None
@@ -176,6 +178,12 @@ def advice(view: RunView, room: Capacity) -> list[str]:
         if room.free_cores is not None
         else ""
     )
+    have = view.loader.num_workers if view.loader else None
+    if have and room.helps and room.workers <= have:
+        return [
+            f"prefetch_factor=4 or more{at}: {cost}{cores}, so that {many(have, 'worker')} suffice "
+            "on average, and what is waited for comes in bursts or at the start of epochs"
+        ]
     if not room.helps:
         alone = view.workers is not None and view.workers.in_process
         workers = "workers (num_workers=1 or more)" if alone else "more workers"

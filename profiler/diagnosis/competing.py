@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .model import RunView
+from .text import many
 
 FULL = 0.9  # of all usable cores
 FAR_ABOVE = 0.3  # of captured operator time in calls far above their floor
@@ -26,8 +27,8 @@ class Competing(NamedTuple):
     @property
     def text(self) -> str:
         return (
-            f"{self.threads} threads of the training process and {self.workers} workers share "
-            f"{self.cpus} cores"
+            f"{self.threads} threads of the training process and {many(self.workers, 'worker')} "
+            f"share {self.cpus} cores"
         )
 
 

@@ -22,6 +22,7 @@ from ..report import (
 )  # fmt: skip
 from .model import PHASES, RunView, StackShares
 from .rules.memory_growth import growth
+from .stacks import PART_OF
 from .statistics import quantile
 
 # What one span costs the training thread within a real step, where its code is cold (measured
@@ -172,20 +173,20 @@ def hotspots(view: RunView) -> Hotspots:
     ops = view.split.ops if view.split else ()
     made: list[Hotspot] = []
     if view.shares.get("input", 0.0) >= SHOWN:
-        made = _spots(view.worker_stacks, *view.worker_stacks.shares)
-        made = made or _spots(view.stacks, "loader", "input")
+        made = _spots(view.worker_stacks, *view.worker_stacks.hot)
+        made = made or _spots(view.stacks, "loader", "in-loader", "input")
     return Hotspots(
         input=made,
-        host=_spots(view.stacks, "user", "model"),
+        host=_spots(view.stacks, "user", "model", "step"),
         ops=[OpSpot(o["name"], o["share"], _bound(o["bound"]), o["efficiency"]) for o in ops],
     )  # fmt: skip
 
 
 def _spots(seen: StackShares, *categories: str) -> list[Hotspot]:
     found: dict[str, float] = {}
-    weight = sum(seen.shares.get(c, 0.0) for c in categories) or 1.0
+    weight = sum(seen.shares.get(c, 0.0) for c in {PART_OF.get(c, c) for c in categories}) or 1.0
     for category in categories:
-        part = seen.shares.get(category, 0.0) / weight
+        part = seen.shares.get(PART_OF.get(category, category), 0.0) / weight
         for place, share in seen.hot.get(category, []):
             found[place] = found.get(place, 0.0) + share * part
     ranked = sorted(found.items(), key=lambda kv: -kv[1])[:5]

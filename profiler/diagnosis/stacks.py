@@ -30,6 +30,7 @@ _LIBRARIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("model", re.compile(
         r"torch/(nn|autograd|optim|_tensor|amp|_dynamo|_inductor|fx|functional|_ops|_compile)")),
 )  # fmt: skip
+_STEP = re.compile(r"torch/(autograd/(graph|__init__)|optim/|_tensor)")
 # Code that talks to a remote store
 _REMOTE = re.compile(
     r"(^|/)(socket|ssl|http|urllib|ftplib)(\.py|/)|/(requests|urllib3|httpx|aiohttp|boto3|botocore"
@@ -112,6 +113,24 @@ def _outer(parsed: list[tuple[str, str, str]]) -> str | None:
     return None
 
 
+# Places that are told apart, and the category that they are samples of
+PART_OF = {"in-loader": "loader", "step": "model"}
+
+
+def _kept_as(category: str, frames: str) -> str:
+    """The user's code inside the loader is its sampler (or, without workers, the data set); a line
+    that calls backward or the optimizer is the step itself, not Python beside it."""
+    files = [parse(frame)[1] for frame in frames.split(";")]
+    if category == "loader":
+        inside = max(i for i, file in enumerate(files) if _LIBRARIES[0][1].search(file))
+        return "in-loader" if any(not _is_library(file) for file in files[inside:]) else category
+    if category == "model":
+        own = max((i for i, file in enumerate(files) if not _is_library(file)), default=0)
+        if any(_STEP.search(file) for file in files[own + 1 :]):
+            return "step"
+    return category
+
+
 def waits_for_work(frames: str) -> bool:
     """Whether a loader worker stands in the queue that gives it its next index."""
     return "multiprocessing/queues.py" in frames and "Queue.get" in frames
@@ -144,12 +163,15 @@ def summarise(rows: Iterable[tuple[str, int]]) -> StackShares:
         category, place = classify(frames)
         counts[category] += samples
         if place:
-            places[category][place] += samples
+            places[_kept_as(category, frames)][place] += samples
     total = sum(counts.values())
     if not total:
         return StackShares()
     hot = {
-        category: [(place, n / counts[category]) for place, n in found.most_common(5)]
+        category: [
+            (place, n / counts[PART_OF.get(category, category)])
+            for place, n in found.most_common(5)
+        ]
         for category, found in places.items()
     }
     return StackShares(

@@ -44,3 +44,8 @@ def size(count: float) -> str:
 def many(count: float, noun: str, plural: str | None = None) -> str:
     number = f"{count:,.0f}"
     return f"{number} {noun if number == '1' else plural or noun + 's'}"
+
+
+def within(title: str) -> str:
+    """A title within a sentence: names keep their capital."""
+    return title if title.startswith(("Python", "DataLoader")) else title[0].lower() + title[1:]

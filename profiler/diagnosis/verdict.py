@@ -17,10 +17,11 @@ from .capacity import takes_cores, without_making
 from .inconclusive import ENOUGH_STEPS, FEWEST_IMPORTED, FEWEST_STEPS
 from .model import RunView, evidence, speedup_limit
 from .rules import RULES, Listed
-from .rules.common import WORTH
+from .rules.common import SERIOUS, WORTH
 from .rules.ranks import CONSTANT
+from .rules.ranks import NAMES as NAMES_OF_PARTS
 from .statistics import T_999, blocks, jackknife_error
-from .text import NAMES, percent
+from .text import NAMES, percent, within
 
 CLEAR_MARGIN = 0.15  # of wall time, for high confidence
 CLOSE_SPLIT = 0.10  # between compute, memory and host: what a captured step differs by chance
@@ -81,8 +82,7 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     if (made := takes_cores(view, name)) is not None:
         return _by_cpu(view, made, fired)
     if name == "other":
-        loads = all(step.kind == "loading" for step in view.steady.steps)
-        return _refused(view, (inconclusive.only_loading if loads else inconclusive.unsplit)(view))
+        return _not_told_apart(view, ranked, fired)
     (next_share, next_name) = next(pair for pair in ranked[1:] if pair[1] != "other")
     # Evaluation has no bottleneck of its own: the rest is judged as if it were the whole
     margin = (top - next_share) / part
@@ -105,6 +105,38 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     if doubts.overturned:
         return _refused(view, doubts.overturned)
     return _verdict(view, name, next_name, doubts=doubts, fired=fired)
+
+
+def _not_told_apart(
+    view: RunView, ranked: Sequence[tuple[float, str]], fired: Fired
+) -> Verdict:  # fmt: skip
+    if _holds_up(view, ranked):
+        return _of_straggler(view, fired)
+    loads = all(step.kind == "loading" for step in view.steady.steps)
+    return _refused(view, (inconclusive.only_loading if loads else inconclusive.unsplit)(view))
+
+
+def _holds_up(view: RunView, ranked: Sequence[tuple[float, str]]) -> bool:
+    """Whether one rank makes the others wait for more than any named share of its own time."""
+    slow = view.compared
+    if slow is None or slow.recurrence < CONSTANT or len(view.steady.steps) < ENOUGH_STEPS:
+        return False
+    return slow.excess_share >= max(SERIOUS, ranked[1][0])
+
+
+def _of_straggler(view: RunView, fired: Fired) -> Verdict:
+    """What the slow rank does is not told apart, but that the others wait for it is."""
+    slow = view.compared
+    assert slow is not None
+    cause, why = _cause("communication", [f for f in fired if f[1].id == "straggler"])
+    return Verdict(
+        bottleneck="communication-bound", confidence="medium",
+        headline=f"Communication-bound: all other ranks wait for rank {slow.rank}, "
+        f"{percent(slow.excess_share)} of the time; most of it is {NAMES_OF_PARTS[slow.part]}.",
+        cause=cause, evidence=_unique(why.evidence if why else []),
+        speedup_limit=speedup_limit(slow.excess_share),
+        against=[f"{percent(view.shares['other'])} of that rank's own time is not told apart"],
+    )  # fmt: skip
 
 
 def _refused(view: RunView, why: str) -> Verdict:
@@ -182,7 +214,7 @@ def _headline(
         of = f" on rank {slow.rank}, for which the others wait,"
     text = f"{bottleneck.capitalize()}: {percent(share)} of the time{of} is {NAMES[name]}"
     if why is not None:
-        text += f"; {why.title[0].lower()}{why.title[1:]}"
+        text += f"; {within(why.title)}"
     if evaluation > share:
         part = percent(share / (1.0 - evaluation))
         text = f"Evaluation takes {percent(evaluation)} of the time; the training part is " + (

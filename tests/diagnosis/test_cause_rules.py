@@ -66,6 +66,12 @@ def handed_over(wait_cpu: float | None, fetch: float = 10.0) -> Run:
     return run.batches(59, fetch, fetch, workers=2).host(0.9)
 
 
+def sampling(inside: int, waits: int = 20) -> Run:
+    """Quick workers; the training thread is in its batch sampler, or waits for a batch."""
+    run, at = handed_over(38.0), f"{MAIN};__next__ ({SITE}/torch/utils/data/dataloader.py:1)"
+    return run.stacks({at: waits, f"{at};ByLength.__iter__ (/job/data.py:12)": inside})
+
+
 def beside(thread_samples: int, cores: float | None, *, stacks: bool = True) -> Run:
     """A loop of Python with another thread that runs, too."""
     run = python_gap() if stacks else small_ops()
@@ -170,6 +176,8 @@ def texts(found: Finding) -> str:
         (lambda: network_counters(1e3, 49e6), "storage"),
         (lambda: slow_reads({REMOTE: 30}, 80.0, 79.0), "too-few-workers"),
         (lambda: handed_over(38.0), "hand-off"),
+        (lambda: sampling(20), "loader-in-process"),
+        (lambda: sampling(4), "hand-off"),
         (lambda: handed_over(38.0, fetch=300.0), "decode-cpu"),
         (lambda: beside(90, 1.0), "gil"),
         (lambda: beside(10, 1.0), "python"),
@@ -178,6 +186,20 @@ def texts(found: Finding) -> str:
 def test_the_cause_of_the_verdict(make: Make, cause: str) -> None:
     found = diagnose(make(), now_ns=T0).verdict
     assert found.cause == cause, found.headline
+
+
+def test_a_slow_sampler_is_named_and_nobody_is_told_to_change_workers() -> None:
+    found = diagnose(sampling(20), now_ns=T0)
+    assert "sampler" in found.verdict.headline and found.hotspots.input[0].where.startswith("/job")
+    (cause,) = [f for f in found.findings if f.id == "loader-in-process"]
+    assert "/job/data.py:12 ByLength.__iter__" in texts(cause)
+    assert not {f.id for f in found.findings} & {"storage", "too-few-workers", "decode-cpu"}
+
+
+def test_workers_that_suffice_on_average_are_not_to_be_fewer() -> None:
+    """Two workers need 15 ms for a batch, steps take 10 ms: what is waited for is a burst."""
+    (line, _) = finding(with_workers(15.0, 1.5, 0.2), "storage").advice
+    assert "prefetch_factor" in line and "num_workers" not in line
 
 
 def test_a_lock_that_is_shared_gives_back_no_more_than_the_other_thread_took() -> None:

@@ -77,6 +77,19 @@ def test_a_constant_straggler_is_the_path_and_is_named_with_what_it_loses() -> N
     assert rows[2]["own_ms"] == pytest.approx(72.0)
 
 
+def test_what_a_straggler_does_need_not_be_known_to_name_it() -> None:
+    """Rank 2 spends 60 ms in code of its own that no hook and no stack sees."""
+
+    def sleeping(rank: int, step: int) -> dict[str, float]:
+        return usual(rank, step) | ({"own": 60.0} if rank == 2 else {})
+
+    report = of_four(sleeping)
+    assert report.time.shares["other"] > 0.5
+    assert report.verdict.bottleneck == "communication-bound"
+    assert report.verdict.cause == "straggler" and report.verdict.confidence != "high"
+    assert "rank 2" in report.verdict.headline and "its own code" in report.verdict.headline
+
+
 def test_ranks_that_take_turns_are_told_from_one_that_is_slow() -> None:
     straggler = found(of_four(rotating), "straggler")
     assert straggler is not None and "take turns" in straggler.title

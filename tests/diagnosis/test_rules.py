@@ -207,7 +207,7 @@ def test_advice_gives_the_number_that_suffices() -> None:
     """A batch costs 90 ms, the step's own work 10 ms, but the CPU allows one each 40 ms."""
     report = diagnose(with_workers(90.0, 85.0, 0.35, workers=1), now_ns=T0)
     (line,) = next(f.advice for f in report.findings if f.id == "too-few-workers")
-    assert "num_workers=6" in line and "train.py:20" in line and "83.6 ms CPU" in line
+    assert "num_workers=6" in line and "train.py:20" in line and "85.0 ms CPU" in line
 
 
 def test_no_free_core_is_said() -> None:
@@ -234,6 +234,17 @@ def test_growth_is_predicted() -> None:
     texts = [e.text for f in report.findings if f.id == "memory-growth" for e in f.evidence]
     assert any("full in about" in t for t in texts)
     assert report.memory.growth_bytes_per_step == pytest.approx(6 * 1.048576e6 * 0.05, rel=0.02)
+
+
+def test_what_new_workers_do_before_their_first_batch_is_part_of_their_start() -> None:
+    run = loop(
+        first_of_epoch=lambda i: i % 20 == 0, iterator=0.0,
+        data_wait=lambda i: 1900.0 if i % 20 == 0 else 0.5,
+        duration=lambda i: 1950.0 if i % 20 == 0 else 50.0,
+    )  # fmt: skip
+    run.fact("loader", id=1, num_workers=2, length=20, persistent=False)
+    found = diagnose(run.process().batches(60, 10, 10, workers=2), now_ns=T0)
+    assert found.verdict.cause == "worker-restart"
 
 
 def test_persistent_workers_do_not_restart() -> None:

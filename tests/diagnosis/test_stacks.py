@@ -101,6 +101,16 @@ def test_summary_adds_up() -> None:
     assert stacks.summarise([]).samples == 0
 
 
+def test_the_line_of_backward_is_the_step_and_not_python_to_be_moved() -> None:
+    found = stacks.summarise([
+        (f"{TOP};backward ({SITE}/torch/_tensor.py:600);b ({SITE}/torch/autograd/graph.py:8)", 6),
+        (f"{TOP};update (/job/train.py:8);__rmul__ ({SITE}/torch/nn/modules/module.py:1)", 4),
+    ])  # fmt: skip
+    assert found.shares == {"model": 1.0}
+    assert found.hot["step"] == [("/job/train.py:40 <module>", 0.6)]
+    assert found.hot["model"] == [("/job/train.py:8 update", 0.4)]
+
+
 def test_hotspots_of_input_are_those_of_the_workers() -> None:
     loop = "torch/utils/data/_utils/worker.py:1"
     run = Run().steps(60, 50.0, data_wait=40.0, forward=3.0, backward=4.0)

@@ -32,6 +32,7 @@ from . import (
     ranks,
     recompiles,
     remote_data,
+    sampler,
     shape_variation,
     shared_device,
     stalls,
@@ -57,6 +58,7 @@ COMPUTE, TRANSFER = ("compute-bound",), ("transfer-bound",)
 
 RULES: tuple[Listed, ...] = (
     Listed(workers.restart, INPUT),
+    Listed(sampler.judge, INPUT),
     Listed(hand_off.judge, INPUT),
     Listed(remote_data.judge, INPUT),
     Listed(loader.waiting, INPUT),

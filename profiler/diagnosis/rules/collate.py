@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from ..model import Clear, Judgement, RunView, Undecidable, evidence
+from ..model import Clear, Judgement, RunView, Undecidable, Workers, evidence
 from ..text import duration, percent
 from .common import WORTH, finding, input_facts
 
 MOST = 0.5  # of a batch's time
+
+
+def is_slow(made: Workers | None) -> bool:
+    """Whether collating takes most of a batch's time: then samples are not what is slow."""
+    if made is None or made.collate_s is None or made.fetch_s <= 0:
+        return False
+    return made.collate_s / made.fetch_s >= MOST
 
 
 def judge(view: RunView) -> Judgement:
@@ -16,9 +23,9 @@ def judge(view: RunView) -> Judgement:
     made = view.workers
     if made is None or made.collate_s is None or made.fetch_s <= 0:
         return Undecidable("collate time of a batch")
-    part = made.collate_s / made.fetch_s
-    if part < MOST:
+    if not is_slow(made):
         return Clear()
+    part = made.collate_s / made.fetch_s
     facts = [*input_facts(view), evidence(
         f"collate takes {duration(made.collate_s)} of it ({percent(part)})", "collate_share", part,
     )]  # fmt: skip

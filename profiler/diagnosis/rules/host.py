@@ -124,7 +124,8 @@ def garbage(view: RunView) -> Judgement:
     )]  # fmt: skip
     return finding(
         "gc", view.gc_share, "Python's garbage collector stops the training thread", facts,
-        ["call gc.freeze() after set-up, remove gc.collect() from the loop or call it every few "
-         "hundred steps; memory that only the collector frees is then held longer"],
+        ["call gc.freeze() after set-up; where the loop calls gc.collect(), do so every few "
+         "hundred steps, and where it makes many small objects, raise gc.set_threshold(50_000): "
+         "memory that only the collector frees is then held longer"],
         limit=speedup_limit(view.gc_share)
     )  # fmt: skip

@@ -66,7 +66,7 @@ def _finding(view: RunView, id: str, share: float, title: str) -> Finding:
     lines = advice(view, room) if room else ["num_workers=1 or more moves the work off the step"]
     if room is not None and not room.helps and room.batch_s > room.work_s:
         lines = [*lines, _overlap(room)] if room.gain > 1.02 else lines
-    facts = input_facts(view) + hot_places(view, "loader")
+    facts = input_facts(view) + (hot_places(view, "in-loader") or hot_places(view, "loader"))
     if id == "storage":
         facts += read_from(view)
     if (place := view.copied_in_data) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...report import Finding
 from ..competing import FULL, competing
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
-from ..text import percent
+from ..text import many, percent
 from .common import WORTH, finding, input_facts
 
 TOO_MANY = 2.0  # workers a core: above this at least one always waits for a core
@@ -26,7 +26,8 @@ def judge(view: RunView) -> Judgement:
     if not full or not (wide or made.count > TOO_MANY * cpus):
         return Clear()
     facts = [*input_facts(view), evidence(
-        f"{made.count} workers on {cpus} cores, which are {percent(view.host.cpu_share)} busy",
+        f"{many(made.count, 'worker')} on {cpus} cores, which are "
+        f"{percent(view.host.cpu_share)} busy",
         "cpu_host", view.host.cpu_share,
     )]  # fmt: skip
     if made.cpu_cores is not None:
@@ -34,7 +35,8 @@ def judge(view: RunView) -> Judgement:
             f"a worker uses {made.cpu_cores:.1f} cores", "worker_cores", made.cpu_cores, "cores",
         ))  # fmt: skip
     lines = [
-        f"num_workers={max(1, cpus - 1)}: {cpus} cores cannot run {made.count} workers at once"
+        f"num_workers={max(1, cpus - 1)}: {cpus} cores cannot run "
+        f"{many(made.count, 'worker')} at once"
     ]
     if wide:
         lines.insert(0, "torch.set_num_threads(1) and OMP_NUM_THREADS=1 in worker_init_fn: one "

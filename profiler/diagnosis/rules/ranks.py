@@ -9,6 +9,7 @@ from .common import WORTH, finding
 
 # Equal ranks take turns: of two, each is slowest in half of the steps; of more, in fewer
 CONSTANT = 0.7
+SEVERAL = 1.5  # backwards a step, mean
 NAMES = {
     "input": "waiting for its data", "forward": "its forward", "backward": "its backward",
     "optimizer": "its optimizer", "checkpoint": "saving checkpoints", "logging": "logging",
@@ -70,21 +71,28 @@ def exposed(view: RunView) -> Judgement:
     )]  # fmt: skip
     gradients = sum(int(p["bytes"]) for p in view.parallel if isinstance(p.get("bytes"), int))
     if gradients and a_step > 0:
+        once = _backwards(view) <= SEVERAL  # of several, how many synchronise is not known
+        rate = f", {size(gradients / a_step)}/s" if once else ""
         facts.append(evidence(
-            f"{size(gradients)} of gradients a synchronisation, {size(gradients / a_step)}/s",
+            f"{size(gradients)} of gradients a synchronisation{rate}",
             "gradient_bytes", gradients, "B",
         ))  # fmt: skip
     return finding("exposed-collective", share, "Collectives are not hidden behind work", facts,
                    _advice(view))  # fmt: skip
 
 
+def _backwards(view: RunView) -> float:
+    """Of a step, mean."""
+    batches = [s.micro_batches for s in view.steady.steps if s.micro_batches]
+    return sum(batches) / len(batches) if batches else 1.0
+
+
 def _advice(view: RunView) -> list[str]:
     lines = []
-    batches = [s.micro_batches for s in view.steady.steps if s.micro_batches]
-    several = sum(batches) / len(batches) if batches else 1.0
-    if several > 1.5 and view.parallel:
+    several = _backwards(view)
+    if several > SEVERAL and view.parallel:
         lines.append(f"a step has {many(round(several), 'backward')}: let only the last one "
-                     "synchronise (with model.no_sync(): in the others)")  # fmt: skip
+                     "synchronise, if more do (with model.no_sync(): in the others)")  # fmt: skip
     else:
         lines.append("fewer synchronisations: a larger batch a rank, or gradient accumulation with "
                      "model.no_sync()")  # fmt: skip

@@ -16,7 +16,9 @@ from ..capacity import (
 )
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from ..text import duration, percent
+from .collate import is_slow
 from .common import WORTH, finding, input_facts, read_from
+from .sampler import slow_part
 
 
 def _room(view: RunView) -> Capacity | Judgement:
@@ -24,7 +26,7 @@ def _room(view: RunView) -> Capacity | Judgement:
         return Clear()
     if view.workers is None:
         return Undecidable("no batch was seen being made in a worker")
-    if view.workers.in_process:
+    if view.workers.in_process or slow_part(view):
         return Clear()
     return capacity(view) or Undecidable("steady steps")
 
@@ -99,7 +101,7 @@ def decode(view: RunView) -> Judgement:
         return room or Undecidable("steady steps")
     if room.batch_cpu_s is None:
         return Undecidable("CPU time of the workers")
-    if waits(view, room.batch_cpu_s, room.batch_s):
+    if waits(view, room.batch_cpu_s, room.batch_s) or is_slow(view.workers):
         return Clear()
     if crowded and made is not None and made > view.shares.get("input", 0.0):
         facts = [*input_facts(view), evidence(
@@ -126,6 +128,7 @@ def restart(view: RunView) -> Judgement:
     if view.workers is None or view.workers.in_process or kept:
         return Clear()
     # It has to be most of the input to be its cause, and to have happened more than once
+    starting += _first_waits(view)
     if share < WORTH or starting < share / 2 or epochs < 2:
         return Clear()
     each = starting * view.steady.duration_ns / epochs / 1e9
@@ -143,6 +146,18 @@ def restart(view: RunView) -> Judgement:
     return finding(
         "worker-restart", starting, "Workers are started again every epoch", facts, [line],
     )  # fmt: skip
+
+
+def _first_waits(view: RunView) -> float:
+    """What new workers do before their first batch (open files, read an index), as a share of the
+    time: the wait for it beyond a usual wait and a batch's own cost."""
+    steps = view.steady.steps
+    first = [s.data_wait_ns or 0 for s in steps if s.first_of_epoch]
+    rest = [s.data_wait_ns or 0 for s in steps if not s.first_of_epoch]
+    if not first or not rest or view.workers is None:
+        return 0.0
+    usual = sum(rest) / len(rest) + view.workers.fetch_s * 1e9
+    return sum(max(0.0, wait - usual) for wait in first) / sum(s.duration_ns for s in steps)
 
 
 def _remade(view: RunView) -> tuple[int, str] | None:
