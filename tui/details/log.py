@@ -62,7 +62,9 @@ def _part(key: str, value: Any) -> str:
     """One fact in words, with the unit that its name ends in."""
     if value is None or isinstance(value, list | dict):
         return ""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, bool):
+        return key.replace("_", " ") if value else ""
+    number = isinstance(value, int | float)
     for ending, written in _UNITS.items():
         if number and key.endswith(ending):
             return f"{key.removesuffix(ending).replace('_', ' ')} {written(value)}"

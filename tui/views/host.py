@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 
 from ...profiler.reports import figures
-from ...profiler.reports.plain import fit
+from ...profiler.reports.plain import fit, wrap
 from .. import draw
 from ..model import Machine, Snapshot
 from ..widgets.devices import core_lines
@@ -52,7 +52,9 @@ class HostPanel(Panel[Snapshot]):
             lines.append(Text.assemble((name.ljust(_NAME), draw.QUIET), draw.meter(share, 16),
                                        " ", fit(text, max(1, width - _NAME - 17))))  # fmt: skip
         flows = " · ".join(_flows(machine))
-        lines.append(Text.assemble(("flows".ljust(_NAME), draw.QUIET), fit(flows, width - _NAME)))
+        for at, line in enumerate(wrap(flows, max(1, width - _NAME), 2)):
+            name = "" if at else "flows"
+            lines.append(Text.assemble((name.ljust(_NAME), draw.QUIET), line))
         return lines
 
 

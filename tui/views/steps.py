@@ -114,8 +114,7 @@ class Waterfall(Panel[Snapshot]):
     def draw(self, snapshot: Snapshot, width: int, height: int) -> list[Text]:
         step = self._step
         if step is None:
-            none = "no step is twice as long as the usual one; o lists the newest"
-            return draw.notes(none if snapshot.details.get("steps") else "…", width)
+            return draw.notes(self._why_none(snapshot), width)
         facts = [f"at {figures.clock(step.at_s)}"]
         facts += [f"{step.samples} samples"] if step.samples is not None else []
         if step.micro_batches and step.micro_batches > 1:
@@ -139,6 +138,13 @@ class Waterfall(Panel[Snapshot]):
         for line in lines:
             line.truncate(width, overflow="ellipsis")
         return lines
+
+    def _why_none(self, snapshot: Snapshot) -> str:
+        if not snapshot.details.get("steps"):
+            return "…"
+        if not self._steps.recent:
+            return "no step has ended yet" if snapshot.live else "no step was seen"
+        return "no step is twice as long as the usual one; o lists the newest"
 
     def _head(self, width: int) -> Text:
         room = self._room(width)
