@@ -66,6 +66,7 @@ class StackCollector(Collector):
         self._random = random.Random(seed)
         self._early = early
         self._due_ns: int | None = None
+        self._steps = False  # whether a target stepped yet
         self._seen_ns: dict[int, int] = {}  # when a target came up
         self._failures = 0
         self._turn = 0
@@ -81,8 +82,11 @@ class StackCollector(Collector):
         if self._program is None:
             raise Finished
         targets = self._ready(t_ns)
-        if self._due_ns is None and targets:
+        steps = any(target.stepped for target in targets)
+        if targets and (self._due_ns is None or (steps and not self._steps)):
             self._due_ns = t_ns + round(FIRST_S * 1e9)
+            self._turn = 0
+        self._steps = self._steps or steps
         if not targets or self._due_ns is None or t_ns < self._due_ns:
             return []
         return self._look(targets, t_ns)
@@ -100,11 +104,14 @@ class StackCollector(Collector):
         targets = list(self._targets())
         seen = {target.pid: self._seen_ns.get(target.pid, t_ns) for target in targets}
         self._seen_ns = seen
-        return [
+        found = [
             target
             for target in targets
             if target.stepped or t_ns - seen[target.pid] > UNSTEPPED_S * 1e9
         ]
+        # Beside processes that step, those with torch that never do are launchers
+        steps = any(target.stepped for target in found)
+        return [t for t in found if t.stepped or t.worker is not None or not steps]
 
     def _look(self, targets: Sequence[Target], t_ns: int) -> list[Row]:
         """One training process and, when there are any, one loader worker; taking turns."""

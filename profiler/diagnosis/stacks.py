@@ -61,7 +61,9 @@ def parse(frame: str) -> tuple[str, str, str]:
 
 
 def _is_library(file: str) -> bool:
-    return "site-packages" in file or "dist-packages" in file or "/lib/python3" in file or not file
+    return "site-packages" in file or "dist-packages" in file or "/lib/python3" in file or (
+        not file or file.startswith("<frozen")
+    )  # fmt: skip
 
 
 def classify(frames: str) -> tuple[str, str]:

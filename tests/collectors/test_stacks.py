@@ -84,6 +84,19 @@ def test_a_process_that_never_steps_is_looked_at_as_well(told):
     assert times(collector, 60)[0] == UNSTEPPED_S + 0.5 + FIRST_S
 
 
+def test_beside_ranks_that_step_their_launcher_is_not_looked_at(tmp_path, told):
+    targets = [Target(5)]
+    collector = StackCollector(lambda: targets, program=told)
+    before = times(collector, 60)
+    assert before
+    targets += [Target(7, stepped=True), Target(8, stepped=True)]
+    (tmp_path / "calls").unlink()
+    found = [i for i in range(120) if any(
+        table == "stack" for table, _ in collector.sample(S * 60 + i * S // 2))]  # fmt: skip
+    assert found[0] == 2 * FIRST_S  # anew: the first windows come early
+    assert not any("--pid 5 " in call for call in calls(tmp_path))
+
+
 def test_nothing_starts_without_torch(tmp_path, told):
     assert times(StackCollector(tuple, program=told), 60) == []
     assert calls(tmp_path) == []

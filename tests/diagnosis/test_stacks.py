@@ -107,6 +107,7 @@ def test_the_line_of_backward_is_the_step_and_not_python_to_be_moved() -> None:
         (f"{TOP};update (/job/train.py:8);__rmul__ ({SITE}/torch/nn/modules/module.py:1)", 4),
     ])  # fmt: skip
     assert found.shares == {"model": 1.0}
+    assert stacks.classify("f (<frozen importlib._bootstrap>:7)") == ("user", "")
     assert found.hot["step"] == [("/job/train.py:40 <module>", 0.6)]
     assert found.hot["model"] == [("/job/train.py:8 update", 0.4)]
 

@@ -79,7 +79,9 @@ def _places(view: RunView) -> list[Evidence]:
         if found:
             return found
     loops = {_function(place) for place in waits}
-    return [f for f in hot_places(view, "model") if _function(str(f.value)) not in loops]
+    lines = {place for place, _ in view.stacks.hot.get("step", [])}
+    return [f for f in hot_places(view, "model")
+            if f.value not in lines and _function(str(f.value)) not in loops]  # fmt: skip
 
 
 def _tracers(view: RunView) -> list[Evidence]:
