@@ -14,6 +14,7 @@ from ..pty.emulator import APPLICATION_CURSOR, BRACKETED_PASTE, Emulator
 from ..pty.job import PtyJob
 
 DRAW_S = 0.05
+FLOOD_TAKES = 8  # 0.4 s: what comes too fast to draw cannot be read either
 # What is interpreted at once takes some 20 ms; more would make keys wait
 SLICE_BYTES = 8 << 10
 LEAVE = "ctrl+right_square_bracket"
@@ -43,6 +44,8 @@ class JobTerminal(Widget, can_focus=True):
         self._job = job
         self._backlog = Backlog()
         self._back = 0  # lines scrolled into the past
+        self._skipped = 0  # bytes left out so far
+        self._passed = 0  # times that nothing was interpreted
         job.start(self._backlog.put)
 
     def on_mount(self) -> None:
@@ -50,6 +53,12 @@ class JobTerminal(Widget, can_focus=True):
         self._show_title()
 
     def _take(self) -> None:
+        """Interprets a slice. Of a flood only some: each takes the time to read from the reader."""
+        skipped, self._skipped = self._skipped, self._backlog.skipped_bytes
+        self._passed = self._passed + 1 if self._skipped > skipped else FLOOD_TAKES
+        if self._passed < FLOOD_TAKES:
+            return
+        self._passed = 0
         data = self._backlog.take(SLICE_BYTES)
         if data:
             self.emulator.feed(data)
