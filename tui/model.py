@@ -271,4 +271,7 @@ class RunChoice:
     name: str
     command: str
     started_ns: int | None
-    outcome: str = ""  # its state and verdict, where that was asked
+    state: str = ""  # this and what follows: where it was asked
+    took: str = ""
+    verdict: str = ""
+    sure: str = ""

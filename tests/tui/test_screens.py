@@ -281,6 +281,8 @@ async def test_the_picker_opens_the_chosen_run(runs: dict[str, Path]) -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(top.screen, PickerScreen)
+        await pilot.click(Rows, offset=(4, 2))
+        assert (await shown(pilot)).snapshot is not None, "a click opens a run"
 
 
 @in_loop

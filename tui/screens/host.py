@@ -14,7 +14,7 @@ from ..model import HostSnapshot
 from ..poller import Poller
 from ..widgets.devices import DevicesPanel
 from ..widgets.keys import KeyLine
-from ..widgets.processes import ProcessesPanel
+from ..widgets.processes import TRAFFIC, ProcessesPanel
 
 POLL_S = 1.0
 
@@ -43,7 +43,7 @@ class HostScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(_hint())
         yield DevicesPanel()
-        yield ProcessesPanel()
+        yield ProcessesPanel(hidden=TRAFFIC)
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -9,15 +9,20 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.events import Click
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Static
 
 from ...profiler.reports.plain import clean
 from .. import draw
 from ..model import RunChoice
 from ..widgets.keys import KeyLine
+from ..widgets.rows import Row, Rows
+
+_HEAD = ("RUN", "STATE", "TOOK", "VERDICT", "SURE", "COMMAND")
+_RIGHT = (2,)
+_GIVES_WAY = (4, 5, 2)
 
 
 class PickerScreen(Screen[None]):
@@ -25,8 +30,7 @@ class PickerScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "select", "open")]
     DEFAULT_CSS = """
-    PickerScreen > Static { padding: 1 2; }
-    PickerScreen > OptionList { height: 1fr; }
+    PickerScreen > Static { padding: 1 1; }
     """
 
     class Chosen(Message):
@@ -46,19 +50,33 @@ class PickerScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(Text(f"{self._title} Which one?", draw.STRONG))
-        yield OptionList(*(Option(_line(choice)) for choice in self._choices))
+        yield _Runs()
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).focus()
+        rows = self.query_one(_Runs)
+        rows.fill([_row(choice) for choice in self._choices])
+        rows.focus()
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.post_message(self.Chosen(Path(self._choices[event.option_index].folder)))
+    def action_select(self) -> None:
+        """Opens the chosen run."""
+        chosen = self._choices[self.query_one(_Runs).chosen]
+        self.post_message(self.Chosen(Path(chosen.folder)))
 
 
-def _line(choice: RunChoice) -> Text:
-    line = Text(clean(choice.id, 80), draw.STRONG)
-    line.append(f"  {choice.outcome.ljust(40)}" if choice.outcome else "")
-    line.append(f"  {clean(choice.command, 200)}")
-    line.no_wrap = True
-    return line
+class _Runs(Rows):
+    """A click opens a run at once."""
+
+    def __init__(self) -> None:
+        super().__init__(_HEAD, _RIGHT, _GIVES_WAY)
+
+    def on_click(self, event: Click) -> None:
+        super().on_click(event)
+        inside = event.get_content_offset(self)
+        if inside is not None and 0 < inside.y <= self.count:
+            self.call_later(self.screen.run_action, "select")
+
+
+def _row(choice: RunChoice) -> Row:
+    command = clean(choice.command, 200)
+    return (clean(choice.id, 80), choice.state, choice.took, choice.verdict, choice.sure, command)

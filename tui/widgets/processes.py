@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...profiler.reports import figures
 from ...profiler.reports.plain import clean
 from .. import draw
@@ -10,14 +12,15 @@ from .rows import Row, Rows
 
 _HEAD = ("PID", "ROLE", "CPU", "", "STATE", "MEMORY", "READ", "WRITE", "THR", "COMMAND")
 _RIGHT = (0, 2, 5, 6, 7, 8)
+TRAFFIC = (6, 7)  # columns that only a recorder fills
 _GIVES_WAY = (8, 3, 7, 9, 6, 4)
 
 
 class ProcessesPanel(Rows):
     """One line a process."""
 
-    def __init__(self) -> None:
-        super().__init__(_HEAD, _RIGHT, _GIVES_WAY, chooses=False,
+    def __init__(self, *, hidden: Sequence[int] = ()) -> None:
+        super().__init__(_HEAD, _RIGHT, _GIVES_WAY, hidden=hidden, chooses=False,
                          empty="no process was sampled at this moment")  # fmt: skip
 
     def on_mount(self) -> None:

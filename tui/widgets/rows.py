@@ -68,17 +68,23 @@ class Rows(ScrollView, can_focus=True):
 
     def __init__(
         self, head: Sequence[str], right: Sequence[int] = (), gives_way: Sequence[int] = (), *,
-        chooses: bool = True, empty: str = "", id: str | None = None,
+        hidden: Sequence[int] = (), chooses: bool = True, empty: str = "", id: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(id=id)
         self._head = tuple(head)
         self._right = frozenset(right)
         self._gives_way = tuple(gives_way)
+        self._hidden = frozenset(hidden)
         self._chooses = chooses
         self._empty = empty
         self._rows: Sequence[Row] = ()
         self._widths: list[int] = []
         self.chosen = 0
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self._rows)
 
     def head(self, head: Sequence[str], right: Sequence[int], gives_way: Sequence[int]) -> None:
         """Other columns from the next rows on."""
@@ -144,8 +150,10 @@ class Rows(ScrollView, can_focus=True):
 
     def _columns(self, width: int) -> list[int]:
         """Those that fit; the last one may be cut down to a rest of it."""
-        shown = list(range(len(self._widths)))
+        shown = [at for at in range(len(self._widths)) if at not in self._hidden]
         for at in self._gives_way if shown else ():
+            if at in self._hidden:
+                continue
             whole = sum(self._widths[column] + _SPARE for column in shown[:-1])
             if whole + min(self._widths[shown[-1]], _LEAST_OF_LAST) <= width:
                 break
