@@ -81,7 +81,7 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
     (top, name) = ranked[0]
     if (made := takes_cores(view, name)) is not None:
         return _by_cpu(view, made, fired)
-    if name == "other":
+    if name == "other" or (name == "input" and _guessed_of_straggler(view)):
         return _not_told_apart(view, ranked, fired)
     (next_share, next_name) = next(pair for pair in ranked[1:] if pair[1] != "other")
     # Evaluation has no bottleneck of its own: the rest is judged as if it were the whole
@@ -110,10 +110,17 @@ def _of_shares(view: RunView, part: float, fired: Fired) -> Verdict:
 def _not_told_apart(
     view: RunView, ranked: Sequence[tuple[float, str]], fired: Fired
 ) -> Verdict:  # fmt: skip
-    if _holds_up(view, ranked):
+    if ranked[0][1] == "input" or _holds_up(view, ranked):
         return _of_straggler(view, fired)
     loads = all(step.kind == "loading" for step in view.steady.steps)
     return _refused(view, (inconclusive.only_loading if loads else inconclusive.unsplit)(view))
+
+
+def _guessed_of_straggler(view: RunView) -> bool:
+    """Whether the input is no more than a rank's own code that waits, and the others for it."""
+    slow, share = view.compared, view.shares["input"]
+    guessed = slow is not None and slow.part == "rest" and view.input_by_stacks > share / 2
+    return guessed and _holds_up(view, [(share, "input"), (0.0, "")])
 
 
 def _holds_up(view: RunView, ranked: Sequence[tuple[float, str]]) -> bool:
@@ -135,7 +142,7 @@ def _of_straggler(view: RunView, fired: Fired) -> Verdict:
         f"{percent(slow.excess_share)} of the time; most of it is {NAMES_OF_PARTS[slow.part]}.",
         cause=cause, evidence=_unique(why.evidence if why else []),
         speedup_limit=speedup_limit(slow.excess_share),
-        against=[f"{percent(view.shares['other'])} of that rank's own time is not told apart"],
+        against=_rivals(view, "input") or ["what that rank does is not told apart"],
     )  # fmt: skip
 
 

@@ -153,8 +153,12 @@ class _Text:
         return piece
 
     def _unpacked(self, unpack: Any) -> bytes:
-        while not unpack.eof:
-            packed = unpack.unconsumed_tail or self._file.read(1 << 18)
+        while True:
+            packed = unpack.unconsumed_tail or unpack.unused_data or self._file.read(1 << 18)
+            if unpack.eof:  # bgzip and pigz write several members
+                if not packed.startswith(b"\x1f\x8b"):
+                    break
+                unpack = self._unpack = zlib.decompressobj(wbits=31)
             if not packed:
                 break
             try:

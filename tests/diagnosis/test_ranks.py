@@ -90,6 +90,20 @@ def test_what_a_straggler_does_need_not_be_known_to_name_it() -> None:
     assert "rank 2" in report.verdict.headline and "its own code" in report.verdict.headline
 
 
+def test_a_rank_that_sleeps_in_its_own_code_is_a_straggler_and_no_input() -> None:
+    def sleeping(rank: int, step: int) -> dict[str, float]:
+        return usual(rank, step) | {"data_wait": 0.0} | ({"own": 60.0} if rank == 2 else {})
+
+    run = add_ranks(Run(), range(4), 4, sleeping)
+    run.stacks({"<module> (/job/train.py:10)": 80, "forward (/job/net.py:3)": 10}, pid=102)
+    run.add("process_sample", [{"t_ns": T0 + i * 100 * MS, "pid": 102, "cpu_cores": 0.1,
+                                "rss_bytes": 1 << 28} for i in range(20)])  # fmt: skip
+    found = diagnose(run, now_ns=T0)
+    assert found.verdict.bottleneck == "communication-bound", found.verdict.headline
+    assert found.verdict.cause == "straggler"
+    assert not any("num_workers=1" in line for f in found.findings for line in f.advice)
+
+
 def test_ranks_that_take_turns_are_told_from_one_that_is_slow() -> None:
     straggler = found(of_four(rotating), "straggler")
     assert straggler is not None and "take turns" in straggler.title

@@ -189,3 +189,10 @@ def test_files_of_windows_shells(tmp_path: Path) -> None:
     log, is_log = read_any(tmp_path / "gpu.csv")
     assert is_log and len(log.rows["device_sample"]) == 120
     assert read_any(tmp_path / "job.json")[0].steps == 8
+
+
+def test_gzip_of_several_members(tmp_path: Path) -> None:
+    text = json.dumps(rank_trace(0, 1, work=9e4)).encode()
+    parts = [gzip.compress(text[at : at + 700]) for at in range(0, len(text), 700)]
+    (tmp_path / "job.json.gz").write_bytes(b"".join(parts) + b"no member")
+    assert import_trace(tmp_path / "job.json.gz").steps == 8

@@ -7,6 +7,11 @@ from ..capacity import Capacity, advice, capacity, promise, waits
 from ..model import Clear, Judgement, RunView, Undecidable, evidence
 from .common import WORTH, finding, hot_places, input_facts, read_from
 
+INTO_LOADER = (
+    "move the making of batches into a Dataset and read it through DataLoader(..., "
+    "num_workers=2): it then overlaps with the step"
+)
+
 
 def _idle(view: RunView) -> bool | None:
     """Whether the training thread waits without CPU while it makes a batch; None: not known."""
@@ -63,10 +68,15 @@ def waiting(view: RunView) -> Judgement:
 
 def _finding(view: RunView, id: str, share: float, title: str) -> Finding:
     room = capacity(view)
-    lines = advice(view, room) if room else ["num_workers=1 or more moves the work off the step"]
+    own = view.input_by_stacks > share / 2
+    lines = [INTO_LOADER] if own else advice(view, room) if room else [
+        "num_workers=1 or more moves the work off the step"]  # fmt: skip
     if room is not None and not room.helps and room.batch_s > room.work_s:
         lines = [*lines, _overlap(room)] if room.gain > 1.02 else lines
-    facts = input_facts(view) + (hot_places(view, "in-loader") or hot_places(view, "loader"))
+    facts = input_facts(view) + next(
+        (found for kind in ("input", "in-loader", "loader")[0 if own else 1 :]
+         if (found := hot_places(view, kind))), [],
+    )  # fmt: skip
     if id == "storage":
         facts += read_from(view)
     if (place := view.copied_in_data) is not None:
@@ -87,6 +97,5 @@ def _own_code(view: RunView, share: float) -> Finding:
     facts = input_facts(view) + hot_places(view, "input")
     return finding(
         "loader-in-process", share, "Batches are made in the training loop itself", facts,
-        ["move the making of batches into a Dataset and read it through DataLoader(..., "
-         "num_workers=2): it then overlaps with the step"],
+        [INTO_LOADER],
     )  # fmt: skip
