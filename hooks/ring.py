@@ -3,8 +3,8 @@
 Records are kept for up to LATE_NS and written together: among a step's cold memory a lone write
 costs 5 us and keeping a record 1 us (in a row 0.3 and 0.2). They are kept as plain numbers, three a
 record: objects would set off the garbage collector. A killed process loses what it kept. Forked
-children and loader workers, which end without a word, write at once. The ring opens with the first
-write, in the process that writes.
+children, loader workers and Ray's, which end without a word, write at once. The ring opens with the
+first write, in the process that writes.
 
 Hooks call `emit`. The four of every training step do the same in place, without its frame:
 
@@ -148,6 +148,8 @@ def _opened() -> "Callable[[Columns], None]":
 def _open() -> "Callable[[Columns], None]":
     """Makes the ring of this process and the function that writes to it."""
     global _words
+    if "ray" in sys.modules:
+        at_once()
     facts.begin()
     size = wire.HEADER_SIZE + wire.RING_RECORDS * wire.RECORD_SIZE
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -47,3 +47,18 @@ def test_calls_of_a_cell_are_few_records_and_a_killed_job_loses_little(tmp_path:
     # Calls without grad may be steps of an inference: none of them stands for many
     heads = [s for s in main.of("FORWARD") if s.ident != cell]
     assert len(heads) > 4 and not any(s.flags & wire.F_CALLS for s in heads)
+
+
+def test_what_ray_runs_keeps_nothing_back(tmp_path: Path) -> None:
+    job = """
+    import os, signal, sys, types, torch
+    sys.modules["ray"] = types.ModuleType("ray")
+    part = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([part], lr=0.01)
+    for _ in range(3):
+        part.sum().backward()
+        optimizer.step()
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    main = run(job, tmp_path, status=-9, ACCELPROF_CAPTURE="off").main()
+    assert len(main.of("OPTIMIZER")) == 3
