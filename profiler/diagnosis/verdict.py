@@ -142,7 +142,7 @@ def _of_straggler(view: RunView, fired: Fired) -> Verdict:
         f"{percent(slow.excess_share)} of the time; most of it is {NAMES_OF_PARTS[slow.part]}.",
         cause=cause, evidence=_unique(why.evidence if why else []),
         speedup_limit=speedup_limit(slow.excess_share),
-        against=_rivals(view, "input") or ["what that rank does is not told apart"],
+        against=["no hook saw what that rank does in this time; it may be making its batches"],
     )  # fmt: skip
 
 

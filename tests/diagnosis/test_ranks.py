@@ -101,6 +101,7 @@ def test_a_rank_that_sleeps_in_its_own_code_is_a_straggler_and_no_input() -> Non
     found = diagnose(run, now_ns=T0)
     assert found.verdict.bottleneck == "communication-bound", found.verdict.headline
     assert found.verdict.cause == "straggler"
+    assert any("/job/train.py:10 <module>" in e.text for e in found.verdict.evidence)
     assert not any("num_workers=1" in line for f in found.findings for line in f.advice)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...report import Evidence
 from ..model import Clear, Compared, Judgement, RunView, Undecidable, evidence, speedup_limit
 from ..text import duration, many, percent, size
-from .common import WORTH, finding
+from .common import WORTH, finding, hot_places
 
 # Equal ranks take turns: of two, each is slowest in half of the steps; of more, in fewer
 CONSTANT = 0.7
@@ -27,6 +27,8 @@ def straggler(view: RunView) -> Judgement:
         return Clear()
     constant = found.recurrence >= CONSTANT
     facts = _facts(found)
+    if found.part == "rest" and constant:
+        facts += hot_places(view, "user") or hot_places(view, "input")
     if constant:
         title = f"Rank {found.rank} holds the others up in {percent(found.recurrence)} of the steps"
         lines = [f"look at rank {found.rank} alone: its host, its cores and clocks, the length of "
