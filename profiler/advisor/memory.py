@@ -15,7 +15,7 @@ from typing import Any
 
 from ..traces.saved import Activations
 from .basis import Basis
-from .operators import LARGE, Operator
+from .operators import CONVOLUTIONS, LARGE, Operator
 
 CONTEXT_BYTES = 800 << 20  # CUDA context, kernels, cuDNN and allocator slack: 0.5-1 GiB
 USABLE = 0.94  # of the printed capacity: ECC, driver, fragmentation
@@ -28,6 +28,9 @@ STATE_BYTES = {
 ESTIMATE_OFF = 0.3  # how far an estimate of the activations from sizes alone may be off
 WALK_OFF = 0.05  # and one from the captured forward pass, see tests/advisor/test_memory.py
 MOST_GROWTH = 1 << 20
+PRODUCTS = (
+    4  # of a block that is checkpointed: three convolutions of a ResNet's, six of a decoder's
+)
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,11 @@ def _against_peak(made: Need, peak: float) -> Need:
     if rest >= 0 and made.method == "captured-forward":
         return replace(made, fragmentation_bytes=rest, method="measured-peak")
     # More than was there, or activations only guessed: they are what the peak leaves for them.
-    fixed = made.parameter_bytes + made.optimizer_bytes + CONTEXT_BYTES
-    fixed = min(fixed, 0.95 * peak - made.gradient_bytes)
-    left = max(0.05 * peak, peak - fixed - made.gradient_bytes)
-    points = [(left, made.gradient_bytes)]
+    held = made.parameter_bytes + made.optimizer_bytes + made.gradient_bytes
+    left = max(0.05 * peak, peak - held - CONTEXT_BYTES)
     return replace(
-        made, activations=Activations(left, points), method="measured-peak", step_bytes=0.0,
-        framework_bytes=min(CONTEXT_BYTES, max(0.0, peak - left - fixed + CONTEXT_BYTES)),
+        made, activations=Activations(left, [(left, made.gradient_bytes)]), step_bytes=0.0,
+        framework_bytes=min(CONTEXT_BYTES, max(0.0, peak - held - left)), method="measured-peak",
     )  # fmt: skip
 
 
@@ -175,7 +176,7 @@ def savings(made: Need, basis: Basis, count: int) -> list[dict[str, Any]]:
     """What is known to free memory, the most first: bytes freed of the peak, and its price."""
     saved, total = made.activations.saved_bytes, made.total_bytes
     found: list[tuple[str, Need, str]] = []
-    layers = max(4, len(made.activations.points))
+    layers = max(len(made.activations.points), _products(basis) // PRODUCTS, 4)
     left = min(1.0, 2.0 / math.sqrt(layers))
     found.append((
         "activation checkpointing", _scaled(made, left),
@@ -206,6 +207,13 @@ def savings(made: Need, basis: Basis, count: int) -> list[dict[str, Any]]:
         for what, after, price in found
     ]
     return sorted((r for r in rows if r["bytes"] > 0.01 * total), key=lambda r: -r["bytes"])  # type: ignore[operator]
+
+
+def _products(basis: Basis) -> int:
+    """Matrix products and convolutions of a forward pass."""
+    kinds = ("gemm", "attention", *CONVOLUTIONS)
+    passed = ("backward", "optimizer")
+    return sum(o.calls for o in basis.operators if o.kind in kinds and o.phase not in passed)
 
 
 def _scaled(made: Need, factor: float) -> Need:

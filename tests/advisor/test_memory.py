@@ -109,3 +109,14 @@ def test_what_would_free_memory(tmp_path: Path) -> None:
     # Not half of the 9 GiB: then the optimizer's step is the peak, with its gradients.
     assert freed["bf16 autocast"] == pytest.approx(9 * GIB - 8e9, rel=0.01)
     assert freed["ZeRO stage 3 over 8 devices"] > freed["ZeRO stage 2 over 8 devices"] > 6e9
+
+
+def test_a_peak_that_was_measured_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    """Also where the usual size of a framework would not fit into it."""
+    ops = [product(4096, 4096, 4096, 1.0, calls=12)]
+    run = record(tmp_path / "run.duckdb", ops, work_ms=12.0, peak_bytes=GIB, parameters=31_500_000)
+    found = advisor.advise(advisor.read(run), Question(only=("l4",))).memory
+    assert found is not None
+    parts = ("parameters", "gradients", "optimizer", "activations", "framework", "fragmentation")
+    assert sum(found[f"{name}_bytes"] for name in parts) == pytest.approx(GIB, abs=10)
+    assert found["total_bytes"] == GIB
