@@ -78,7 +78,7 @@ PRIORS: dict[tuple[str, str], tuple[float, float]] = {
 }
 CHIP_SPREAD = 0.08  # a chip's own factors
 FACTORS = {"family": 0.5, "system_host": 0.4, "system_family": 0.2, "system_device": 0.08}
-WEIGHT = 0.0007  # of the priors against the mean loss: some 700 of the pairs are independent
+PRIOR_PAIRS = 6.7  # what the priors weigh, in pairs: by the errors on held-back workloads
 ROUNDS = 100
 Groups = Sequence[tuple[list[Row], Built]]
 
@@ -147,6 +147,7 @@ def family(row: Row) -> str:
 def fit(table: Table) -> Parameters:
     """The parameters that suit these rows best, priors considered."""
     fixed, free, weights = software.parameters(), _start(table), _weights(table)
+    prior = PRIOR_PAIRS / max(1, len(weights))
     optimizer = torch.optim.LBFGS(
         [part.z for part in free], max_iter=ROUNDS, history_size=30,
         line_search_fn="strong_wolfe", tolerance_change=1e-7,
@@ -156,7 +157,7 @@ def fit(table: Table) -> Parameters:
         optimizer.zero_grad()
         errors = table.errors(_model(free, fixed))
         loss = (weights * (1.0 + (errors / 0.1) ** 2).sqrt()).sum()
-        loss = loss + WEIGHT * torch.stack([(part.z**2).sum() for part in free]).sum()
+        loss = loss + prior * torch.stack([(part.z**2).sum() for part in free]).sum()
         loss.backward()
         return loss
 

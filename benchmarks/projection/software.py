@@ -82,6 +82,8 @@ class Traits:
     def of(cls, row: Row) -> Traits:
         framework, origin = row.framework, row.origin
         family = call_class(framework) + ("-unpadded" if "eff-" in framework else "")
+        if row.task == "train":
+            family += "-train"
         if framework.startswith("tensorflow"):
             family = "tensorflow-" + family
         graph = framework.startswith("tensorflow1") and row.task == "infer"

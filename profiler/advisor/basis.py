@@ -126,6 +126,8 @@ def build(
     on_cpu = view.on_cpu
     ranks = max(1, report.time.ranks)
     operators, covered = per_step(rows)
+    if all(op.kind == "view" for op in operators):
+        operators = []  # a trace of allocations and views tells no work
     samples = _samples(view)
     optimizers = [o for o in view.optimizers if isinstance(o.get("parameters"), int)]
     roots = [r for r in view.roots if isinstance(r.get("parameters"), int)]
@@ -223,8 +225,14 @@ def _catalogue(device: Any) -> Accelerator | None:
         return None
 
 
+# Findings on the machine as it was asked for; what they advise makes no step shorter
+OF_THE_MACHINE = ("idle-device", "oversized-cluster", "upgrade-would-not-help")
+
+
 def _first_advice(report: Report) -> str | None:
-    told = changes(report)
+    """Of the verdict's cause, else what is worth most."""
+    told = [c for c in changes(report) if c.finding.id not in OF_THE_MACHINE]
+    told.sort(key=lambda c: c.finding.id != report.verdict.cause)
     return told[0].text.partition("; ")[0].rstrip(".") if told else None
 
 

@@ -15,8 +15,8 @@ STAYS = ("input", "host", "checkpoint", "logging", "evaluation")
 def waiting(basis: Basis) -> float:
     """The share of a step that stays on any accelerator."""
     share = sum(basis.shares.get(n, 0.0) for n in STAYS)
-    if basis.on_cpu and basis.operators:
-        share -= basis.shares.get("host", 0.0)  # dispatch of a CPU's operators goes with them
+    if basis.on_cpu:
+        share -= basis.shares.get("host", 0.0)  # its dispatch goes with the operators
     return share
 
 

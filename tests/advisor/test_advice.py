@@ -118,6 +118,14 @@ def test_nothing_is_projected_without_operators(tmp_path: Path) -> None:
     assert "Nothing can be projected" in advice.headline
 
 
+def test_a_trace_of_allocations_alone_is_no_evidence(tmp_path: Path) -> None:
+    only = [operator("aten::empty", [[4096]], 0.01, flops=0.0, moved=0.0)]
+    run = record(tmp_path / "run.duckdb", only, work_ms=100.0, card=None, peak_bytes=None)
+    advice = advisor.advise(advisor.read(run), Question())
+    assert advice.basis["evidence"] == "none"
+    assert "Nothing can be projected" in render(advice)
+
+
 def test_a_capture_on_a_cpu_gives_a_wide_range_and_says_so(
     heavy: advisor.Basis, tmp_path: Path
 ) -> None:
