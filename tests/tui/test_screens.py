@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import functools
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -176,6 +177,30 @@ async def test_views(app: Callable[[str], TopApp], snapshot: SnapshotAssertion, 
             if pictures(name=f"{view.NAME}-{size}") != top.export_screenshot():
                 different.append(view.NAME)
     assert not different, "differ from their pictures (pytest --snapshot-update, and look at them)"
+
+
+@in_loop
+async def test_lines_that_change_are_drawn_anew(app: Callable[[str], TopApp]) -> None:
+    """Only they are: the picture is the same as when all of it is drawn."""
+    top = app("full")
+    async with top.run_test(size=(120, 40)) as pilot:
+        screen = await shown(pilot)
+        for key, state, word in (("1", "Z", "zombie"), ("7", "T", "stopped")):
+            await pilot.press(key)
+            await settled(pilot)
+            seen, before = screen.snapshot, top.export_screenshot()
+            assert seen is not None
+            first, *others = seen.processes
+            busy = dataclasses.replace(first, cpu_cores=0.07, state=state)
+            machine = dataclasses.replace(seen.machine, cpu=0.99)
+            screen.show(dataclasses.replace(seen, processes=(busy, *others), machine=machine))
+            await still(pilot)
+            after_change = top.export_screenshot()
+            for widget in screen.query("*"):
+                widget.refresh()
+            await still(pilot)
+            assert before != after_change == top.export_screenshot()
+            assert word in after_change
 
 
 @in_loop
