@@ -23,7 +23,7 @@ from .candidates import (
     level,
     most_gain,
     per_sample,
-)  # fmt: skip
+)
 from .headline import STAYS, WAITS, headline, waiting
 from .projection import Projected, project, why_not
 from .transfer import Range
