@@ -19,20 +19,12 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from . import rollup, unlocked
+from . import rollup, schema, unlocked
 from .buffer import Lost, Pending, Values
-from .reader import BadRunFile, RunReader, check_version, explain
+from .reader import BadRunFile, RunReader
 
-SCHEMA_VERSION = 1
-_SCHEMA = Path(__file__).with_name("schema.sql")
 LOSSES_EVERY_S = 60.0
 NEAR = 0.8  # of `max_bytes`: what is old is made coarser
-# Measured: 600,000 steps stored at a peak RSS of 105 MB (70 MB of it DuckDB's code and Python).
-_CONFIG: dict[str, Any] = {
-    "threads": 1,
-    "memory_limit": "40MB",
-    "enable_external_access": False,
-}
 # Small tables that are stored even when `max_bytes` is reached.
 _ALWAYS = frozenset({"device", "process", "op", "window", "finding", "event", "gap"})
 
@@ -60,18 +52,18 @@ class RunWriter:
         self._database_lock = threading.RLock()
         self._place = path  # where the file belongs; `path` where it is written
         try:
-            self._connection = _open(path)
+            self._connection = schema.open_file(path)
         except duckdb.IOException:
             if unlocked.locks_work(path):
                 raise
             self.path = unlocked.local_place(path)
-            self._connection = _open(self.path)
-        self._columns = _columns(self._connection)
+            self._connection = schema.open_file(self.path)
+        self._columns = schema.columns(self._connection)
         self._time_index = {
             table: next((i for i, c in enumerate(columns) if c in ("t_ns", "from_ns")), None)
             for table, columns in self._columns.items()
         }
-        self._json = _json_columns(self._connection)
+        self._json = schema.json_columns(self._connection)
         with contextlib.suppress(OSError):
             os.chmod(self.path, 0o600)  # noqa: PTH101
 
@@ -274,7 +266,7 @@ class RunWriter:
         with contextlib.suppress(duckdb.Error, OSError, BadRunFile):
             with contextlib.suppress(duckdb.Error):
                 self._connection.close()
-            self._connection = _open(self.path)
+            self._connection = schema.open_file(self.path)
 
     # -- reading and the end -----------------------------------------------------------------
 
@@ -307,63 +299,6 @@ class RunWriter:
                     unlocked.put_back(self.path, self._place)
             except OSError as error:
                 self.trouble = f"{error}; the run file stays in {self.path}"
-
-
-def _open(path: Path) -> duckdb.DuckDBPyConnection:
-    fresh = not path.exists()
-    try:
-        connection = duckdb.connect(str(path), config=_CONFIG)
-    except duckdb.Error as error:
-        if fresh or "lock" in str(error):
-            raise
-        raise BadRunFile(explain(path, error)) from None
-    try:
-        if not fresh:
-            check_version(connection, path, allow_empty=True)
-        connection.execute("SET lock_configuration = true")
-        if not fresh:
-            _add_columns(connection)
-        connection.execute(_SCHEMA.read_text())
-        connection.execute(
-            "INSERT OR IGNORE INTO meta VALUES ('schema_version', ?), ('created_by', 'accelprof')",
-            [str(SCHEMA_VERSION)],
-        )
-        connection.execute(
-            "INSERT INTO run (state) SELECT 'running' WHERE NOT EXISTS (FROM run)",
-        )
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _add_columns(connection: duckdb.DuckDBPyConnection) -> None:
-    """A file of an older accelprof that is written on (the daemon's) gets what has come since."""
-    listed = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal"
-    there = {row[:2] for row in connection.execute(listed).fetchall()}
-    tables = set(connection.execute("SELECT table_name FROM duckdb_tables()").fetchall())
-    with duckdb.connect(":memory:") as model:
-        model.execute(_SCHEMA.read_text())
-        for table, column, kind in model.execute(listed).fetchall():
-            if (table,) in tables and (table, column) not in there:
-                connection.execute(f'ALTER TABLE "{table}" ADD COLUMN "{column}" {kind}')
-
-
-def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, ...]]:
-    found = connection.execute(
-        "SELECT c.table_name, list(c.column_name ORDER BY c.column_index) FROM duckdb_columns() c "
-        "JOIN duckdb_tables() t USING (table_oid) WHERE NOT c.internal GROUP BY ALL"
-    ).fetchall()
-    return {table: tuple(columns) for table, columns in found}
-
-
-def _json_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, frozenset[int]]:
-    """Per table, the places of its JSON columns."""
-    found = connection.execute(
-        "SELECT table_name, list(column_index - 1) FROM duckdb_columns() "
-        "WHERE data_type = 'JSON' AND NOT internal GROUP BY ALL"
-    ).fetchall()
-    return {table: frozenset(places) for table, places in found}
 
 
 def _as_json(value: Any) -> str | None:
