@@ -24,6 +24,7 @@ from .model import PHASES, RunView, StackShares
 from .rules.memory_growth import growth
 from .stacks import PART_OF
 from .statistics import quantile
+from .thinned import samples_of
 
 # What one span costs the training thread within a real step, where its code is cold (measured
 # 42 us a step of 6 spans on a 2-core virtual machine; 1 us in a loop of nothing else)
@@ -65,9 +66,7 @@ def time(view: RunView) -> Time:
     steps, whole = view.steady.steps, view.steady.whole
     durations = [s.duration_ns / 1e6 for s in steps]
     total_s = (whole.duration_ns if whole else view.steady.duration_ns) / 1e9
-    counted = [s.samples for s in steps if s.samples is not None]
-    seen = sum(counted) if len(counted) == len(steps) and counted else None
-    own, times = whole.samples if whole else seen, view.samples_times
+    own, times = whole.samples if whole else samples_of(steps), view.samples_times
     samples = own * times if own is not None and times is not None else None
     count = view.steady.count
     mean = total_s * 1e3 / count if count else None

@@ -23,6 +23,7 @@ KEPT, FEWEST = 6_000, 300  # beyond that: in all, and of a process
 BLOCK = 40  # steps in a row
 FIRST = 250  # steps of each process that are always read: warm-up is looked for in them
 LAST = 40
+MOST_SILENT = 0.1  # of the steps may not tell their samples
 
 
 # A pass over the data before a training is no part of it
@@ -70,6 +71,23 @@ def _some(first: int, last: int, kept: int) -> str:
     )
 
 
+def all_samples(known: int, told: int, steps: int) -> int | None:
+    """Samples of `steps` steps, of which `told` tell theirs, `known` together.
+
+    Few may be silent, and count as the others: a loop that fetches one batch ahead has none left
+    to fetch in its last step.
+    """
+    if not told or steps - told > max(1, steps * MOST_SILENT):
+        return None
+    return round(known * steps / told)
+
+
+def samples_of(steps: Sequence[Step]) -> int | None:
+    """The same of steps that were read."""
+    known = [step.samples for step in steps if step.samples is not None]
+    return all_samples(sum(known), len(known), len(steps))
+
+
 # The columns of shares.RAW; what none of them covers follows from the duration
 _INPUT = "coalesce(data_wait_ns, 0) + coalesce(iterator_ns, 0)"
 _WORK = "coalesce(forward_ns, 0) + coalesce(backward_ns, 0) + coalesce(optimizer_ns, 0)"
@@ -86,20 +104,20 @@ def whole(reader: Reader, pid: int, part: Steady) -> Whole | None:
     sums = ", ".join(f"sum({column})" for column in _RAW)
     row = reader.rows(
         "SELECT count(*), sum(duration_ns), quantile_cont(duration_ns, [0.5, 0.95]), "
-        f"CASE WHEN count(*) = count(samples) THEN sum(samples) END, {sums} FROM step "
+        f"sum(samples), count(samples), {sums} FROM step "
         f"WHERE {_JUDGED} AND pid = ? AND t_ns >= ? AND duration_ns > 0 "
         "AND NOT coalesce(captured, false)",
         (pid, part.steps[0].t_ns),
     )[0]
-    count, duration, (p50, p95), samples = row[:4]
-    raw = [float(value or 0) for value in row[4:]]
+    count, duration, (p50, p95), samples, told = row[:5]
+    raw = [float(value or 0) for value in row[5:]]
     parts = (*raw, max(0.0, float(duration) - sum(raw)))
     if any(s.data_wait_device_ns is not None or s.h2d_device_ns is not None for s in part.steps):
         # What the device hid is known of some steps only: in the measure of those that were read
         parts = tuple(one * float(duration) / part.duration_ns for one in totals(part.steps))
     return Whole(
         count=count, duration_ns=int(duration), p50_ms=p50 / 1e6, p95_ms=p95 / 1e6,
-        samples=None if samples is None else int(samples),
+        samples=all_samples(int(samples or 0), told, count),
         sums=parts,
     )  # fmt: skip
 
@@ -111,12 +129,11 @@ def scaled(part: Steady, total: int) -> Whole | None:
     count = max(len(part.steps), total - part.warmup - len(part.captured))
     times = count / len(part.steps)
     durations = [step.duration_ns / 1e6 for step in part.steps]
-    samples = [step.samples for step in part.steps if step.samples is not None]
-    known = len(samples) == len(part.steps)
+    samples = samples_of(part.steps)
     return Whole(
         count=count, duration_ns=round(part.duration_ns * times),
         p50_ms=quantile(durations, 0.5) or 0.0, p95_ms=quantile(durations, 0.95) or 0.0,
-        samples=round(sum(samples) * times) if known else None,
+        samples=None if samples is None else round(samples * times),
         sums=tuple(one * times for one in totals(part.steps)), exact=False,
     )  # fmt: skip
 

@@ -74,3 +74,11 @@ def test_workers_of_each_epoch_are_not_counted_as_so_many_at_once() -> None:
             ])  # fmt: skip
     seen = load(run, T0)
     assert seen.workers is not None and seen.workers.count == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "found"), [(60, 480), (59, 480), (54, 480), (53, None), (0, None)]
+)
+def test_samples_where_some_steps_do_not_tell_theirs(told: int, found: int | None) -> None:
+    """A loop that fetches one batch ahead fetches none in its last step."""
+    assert thinned.all_samples(8 * told, told, 60) == found
