@@ -319,6 +319,7 @@ def _doubts(
         cap: Confidence = "medium" if agree >= 0.5 else "low"
         doubts.add(cap, f"only {percent(agree)} of the windows say the same on their own")
     _crowd_doubts(view, name, other, doubts)
+    _collective_doubts(view, name, doubts)
     if name in SPLIT:
         _split_doubts(view, name, other, margin, doubts)
     if name == "input" and view.input_by_stacks > view.shares["input"] / 2:
@@ -349,6 +350,31 @@ def _crowd_doubts(view: RunView, name: str, other: str, doubts: _Doubts) -> None
                 f"{crowd:.1f} of {cpus} cores: without them {NAMES[other]} would probably lead; "
                 "a quieter machine can tell."
             )
+
+
+def _collective_doubts(view: RunView, name: str, doubts: _Doubts) -> None:
+    """On a CPU gradients are reduced by threads beside backward: on its cores, in its memory.
+
+    Work that runs far below its ceiling may be stretched by them. What it would take at the
+    ceiling, which the ranks of a machine share, is compared with the waits for other ranks.
+    """
+    waits, split = view.shares["communication"], view.split
+    if not view.on_cpu or split is None or name not in ("compute", "memory") or waits < WORTH:
+        return
+    known = [(op["efficiency"], op["share"]) for op in split.ops
+             if op["bound"] == name and op["efficiency"] is not None]  # fmt: skip
+    weight = sum(share for _, share in known)
+    if not weight:
+        return
+    reached = sum(efficiency * share for efficiency, share in known) / weight
+    if view.shares[name] * min(1.0, reached * max(1, len(view.ranks))) < waits:
+        doubts.overturned = (
+            f"{NAMES[name].capitalize()} takes {percent(view.shares[name])} of the time and "
+            f"{NAMES['communication']} {percent(waits)}, but its operators reach only "
+            f"{percent(reached)} of their ceiling: the exchange of gradients beside them probably "
+            "stretches them. Fewer exchanges (a larger batch a rank, model.no_sync() in gradient "
+            "accumulation) or a run of one rank can tell."
+        )
 
 
 def _split_doubts(view: RunView, name: str, other: str, margin: float, doubts: _Doubts) -> None:

@@ -16,7 +16,7 @@ from accelprof.profiler.diagnosis import diagnose, examine, ranks
 from accelprof.profiler.diagnosis.model import Steady, Step
 from accelprof.profiler.report import Finding, Report
 
-from .made_runs import MS, T0, Run
+from .made_runs import CALIBRATION, MS, T0, Run, op
 
 Work = Callable[[int, int], dict[str, float]]  # (rank, step) -> own time by phase, ms
 
@@ -132,6 +132,23 @@ def test_collectives_that_even_the_slowest_rank_waits_for_are_exposed() -> None:
     exposed = found(report, "exposed-collective")
     assert exposed is not None and any("400 MB" in e.text for e in exposed.evidence)
     assert any("no_sync" in line and "4 backwards" in line for line in exposed.advice)
+
+
+@pytest.mark.parametrize(("at_ms", "bottleneck"), [(50, "memory-bound"), (5, "inconclusive")])
+def test_work_that_the_exchange_of_gradients_stretches_does_not_outweigh_it(
+    at_ms: float, bottleneck: str
+) -> None:
+    """Two ranks of one CPU; `at_ms` of the 58 ms of work is what its bytes need at the ceiling."""
+    run = Run().calibrated()
+    for rank in (0, 1):
+        run.t_ns = T0
+        run.steps(40, 100.0, pid=100 + rank, rank=rank, forward=28.0, backward=30.0,
+                  collective=40.0)  # fmt: skip
+        run.process(100 + rank, "rank", rank=rank)
+    moved = at_ms / 2e3 * CALIBRATION["bytes_per_s"]  # each rank gets half of the ceiling
+    run.ops([op("aten::mm", 58, flops=1e6, bytes=moved, calls=12)], window_ms=100, pid=100)
+    verdict = diagnose(run, now_ns=T0).verdict
+    assert verdict.bottleneck == bottleneck, verdict.headline
 
 
 @pytest.mark.parametrize(("given", "wrapped", "samples"), [
