@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from .inconclusive import ENOUGH_STEPS
-from .model import RunView, speedup_limit
+from .model import RunView, Workers, speedup_limit
 from .text import duration, many
 
 USEFUL_GAIN = 1.1  # below this more workers are not worth a line of code
@@ -88,6 +88,16 @@ def wanted_core(view: RunView) -> float | None:
     return max(0.0, running - (1.0 - part)) / part  # were it runnable in all the rest
 
 
+def _batches_per_step(view: RunView, made: Workers) -> float:
+    """Batches that one step takes from the loader; 1.0 where that is not known to be another."""
+    if made.in_process:  # of these only some are looked at: their count tells nothing
+        told = [s.micro_batches for s in view.steady.steps if s.micro_batches]
+        return sum(told) / len(told) if told else 1.0
+    per_step = made.batches / view.steady.count
+    # Batches made ahead at either end of the steady part are not of these steps
+    return per_step if 0.5 < per_step < 1000 and abs(per_step - 1.0) > 0.25 else 1.0
+
+
 def capacity(view: RunView) -> Capacity | None:
     """None when no batch was seen made or no step is steady.
 
@@ -97,10 +107,7 @@ def capacity(view: RunView) -> Capacity | None:
     made, step_s = view.workers, view.step_s
     if made is None or step_s is None or made.fetch_s <= 0 or not view.steady.steps:
         return None
-    per_step = made.batches / view.steady.count
-    # Batches made ahead at either end of the steady part are not of these steps
-    several = 0.5 < per_step < 1000 and abs(per_step - 1.0) > 0.25
-    batch_s = made.fetch_s * (per_step if several else 1.0)
+    batch_s = made.fetch_s * _batches_per_step(view, made)
     cpu_s = made.cpu_s * batch_s / made.fetch_s if made.cpu_s is not None else None
     work_s = max(step_s * (1.0 - view.shares.get("input", 0.0)), 1e-6)
     cpus, best_s, free = view.host.cpus, work_s, None

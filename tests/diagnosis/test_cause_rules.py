@@ -321,3 +321,13 @@ def test_python_names_lines_that_are_neither_the_wait_nor_a_call_of_the_model(
     [found] = [f for f in diagnose(run, now_ns=T0).findings if f.id == "python"]
     assert named in found.advice[0]
     assert not_named not in found.advice[0] + "".join(fact.text for fact in found.evidence)
+
+
+@pytest.mark.parametrize("looked_at", [60, 40, 35, 10])
+def test_a_batch_costs_the_same_however_many_were_looked_at(looked_at: int) -> None:
+    """In the training process a close look is taken at some batches only."""
+    run = loop(data_wait=40.0, forward=4.0, backward=4.0, optimizer=1.0)
+    run.process().fact("loader", id=1, num_workers=0, batch_size=32)
+    run.batches(looked_at, 40.0, 39.0)
+    advice = finding(run, "loader-in-process").advice[0]
+    assert "a batch costs 40.0 ms of which 39.0 ms CPU" in advice
