@@ -184,6 +184,26 @@ def stand_aside() -> None:
         _off(error)
 
 
+def rest() -> None:
+    """The recording ends, and the program goes on: no capture until `wake`. Never raises.
+
+    One that runs ends here, for at the program's end nobody would know of it, and torch crashes.
+    """
+    try:
+        if get_ident() == _state.thread:
+            _state.abandon()
+        _state.aside = True
+    except Exception as error:
+        _off(error)
+
+
+def wake() -> None:
+    """Another recording of this process begins."""
+    global _state
+    if not _state.left:
+        _state = Capture("auto")
+
+
 def abandon() -> None:
     """Before a fork and at exit. Never raises."""
     try:

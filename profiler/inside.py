@@ -52,6 +52,7 @@ class Recording:
         if self._agent is None or self.folder is None:
             return
         agent, self._agent = self._agent, None
+        _rest()
         _flush()
         _remember()
         agent.tell(f"exit {int(failed)} {time.time_ns()}")
@@ -84,7 +85,7 @@ def _hook(spool: Path) -> None:
     if ring is not None:
         ring.reset()
     if capture is not None:
-        capture.__dict__["_state"] = capture.__dict__["Capture"]("auto")
+        capture.wake()
     package.facts.begin()
     for told in _told:
         package.facts.fact(told["k"], **{key: value for key, value in told.items() if key != "k"})
@@ -94,6 +95,13 @@ def _code(name: str, path: str) -> CodeType:
     code = SourceFileLoader(name, path).get_code(name)
     assert code is not None
     return code
+
+
+def _rest() -> None:
+    """Ends a capture that runs; there is none until the next recording."""
+    capture = sys.modules.get(f"{_PACKAGE}.capture")
+    if capture is not None:
+        capture.rest()
 
 
 def _flush() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from ..diagnosis.doubts import CROWDED
 from ..diagnosis.text import duration, many, percent
-from ..diagnosis.verdict import CROWDED
 from ..reports.columns import columns
 from . import settings as known
 from .change import Change, change

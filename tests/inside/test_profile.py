@@ -69,6 +69,31 @@ def environment(home: Path) -> dict[str, str]:
     return os.environ | {"ACCELPROF_HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
 
 
+CUT = (
+    JOB
+    + """
+with accelprof.profile("cut", quiet=True):
+    train()
+    sys.modules["_accelprof_hooks.capture"]._state.start(1000)
+    train()
+    assert torch._C._autograd._profiler_enabled()
+assert not torch._C._autograd._profiler_enabled()
+train()
+assert not torch._C._autograd._profiler_enabled()
+"""
+)
+
+
+def test_a_capture_ends_with_its_recording(home: Path, tmp_path: Path) -> None:
+    """Left running it crashed torch at the program's end."""
+    (tmp_path / "program.py").write_text(CUT)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env=environment(home), timeout=200,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_parts_of_a_program_are_runs(home: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run(

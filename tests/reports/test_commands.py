@@ -130,7 +130,7 @@ def test_runs_as_json(home: Path) -> None:
     first = body["runs"][0]
     assert list(first) == ["id", "name", "state", "started_at", "wall_s", "command", "tags",
                            "bottleneck", "confidence", "steps", "samples_per_s", "user", "host",
-                           "note"]  # fmt: skip
+                           "note", "exit_status"]  # fmt: skip
     assert first["tags"] == {"team": "vision"}
     assert first["started_at"].startswith("2026-01-12T10:16:40")
 
