@@ -7,9 +7,8 @@ from typing import Any
 
 import duckdb
 
-from .reader import BadRunFile, check_version, explain
+from .reader import KNOWN_VERSION, BadRunFile, check_version, explain
 
-VERSION = 1
 SCHEMA = Path(__file__).with_name("schema.sql")
 # Measured: 600,000 steps stored at a peak RSS of 105 MB (70 MB of it DuckDB's code and Python).
 _CONFIG: dict[str, Any] = {
@@ -36,7 +35,7 @@ def open_file(path: Path) -> duckdb.DuckDBPyConnection:
         connection.execute(SCHEMA.read_text())
         connection.execute(
             "INSERT OR IGNORE INTO meta VALUES ('schema_version', ?), ('created_by', 'accelprof')",
-            [str(VERSION)],
+            [str(KNOWN_VERSION)],
         )
         connection.execute(
             "INSERT INTO run (state) SELECT 'running' WHERE NOT EXISTS (FROM run)",

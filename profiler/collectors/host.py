@@ -51,9 +51,10 @@ class HostCollector(Collector):
                 "no /proc/pressure: this kernel is older than 4.20, or it was started without psi=1"
             )
             gaps.append(Gap("psi", reason))
-        if self._cgroup.read(0).memory_bytes is None:
+        cgroup = self._cgroup.read(0)
+        if cgroup.memory_bytes is None:
             gaps.append(Gap("cgroup_memory_bytes", "no memory control group is mounted here"))
-        if self._cgroup.read(0).disk_bytes is None:
+        if cgroup.disk_bytes is None:
             gaps.append(Gap("cgroup_disk.*", "no io control group lists a disk for this job yet"))
         for metric, name in (("disk", "diskstats"), ("net", "net/dev"), ("cpu", "stat")):
             if not _readable(self._proc / name):

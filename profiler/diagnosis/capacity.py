@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .inconclusive import ENOUGH_STEPS
 from .model import RunView, Workers, speedup_limit
+from .steady import batches_a_step
 from .text import duration, many
 
 USEFUL_GAIN = 1.1  # below this more workers are not worth a line of code
@@ -91,8 +92,7 @@ def wanted_core(view: RunView) -> float | None:
 def _batches_per_step(view: RunView, made: Workers) -> float:
     """Batches that one step takes from the loader; 1.0 where that is not known to be another."""
     if made.in_process:  # of these only some are looked at: their count tells nothing
-        told = [s.micro_batches for s in view.steady.steps if s.micro_batches]
-        return sum(told) / len(told) if told else 1.0
+        return batches_a_step(view.steady.steps)
     per_step = made.batches / view.steady.count
     # Batches made ahead at either end of the steady part are not of these steps
     return per_step if 0.5 < per_step < 1000 and abs(per_step - 1.0) > 0.25 else 1.0

@@ -24,6 +24,7 @@ from .model import PHASES, RunView, StackShares
 from .rules.memory_growth import growth
 from .stacks import PART_OF
 from .statistics import quantile
+from .steady import batches_a_step
 from .thinned import samples_of
 
 # What one span costs the training thread within a real step, where its code is cold (measured
@@ -94,9 +95,7 @@ def _epoch_s(view: RunView, mean_ms: float | None) -> float | None:
     loader = view.loader
     if loader is None or not loader.length or mean_ms is None:
         return None
-    micro = [s.micro_batches for s in view.steady.steps if s.micro_batches]
-    per_step = sum(micro) / len(micro) if micro else 1.0
-    return loader.length / per_step * mean_ms / 1e3
+    return loader.length / batches_a_step(view.steady.steps) * mean_ms / 1e3
 
 
 def utilisation(view: RunView) -> dict[str, float | None]:

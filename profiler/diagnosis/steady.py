@@ -58,3 +58,9 @@ def _slow_start(durations: list[int]) -> int:
         if durations[at] <= limit and (quantile(window, 0.5) or 0.0) <= limit:
             return at
     return 0  # it never settles: judged as it is
+
+
+def batches_a_step(steps: Sequence[Step]) -> float:
+    """Whose gradients a step sums up, mean; 1.0 where no step tells."""
+    told = [step.micro_batches for step in steps if step.micro_batches]
+    return sum(told) / len(told) if told else 1.0

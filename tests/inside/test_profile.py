@@ -69,6 +69,14 @@ def environment(home: Path) -> dict[str, str]:
     return os.environ | {"ACCELPROF_HOME": str(home), "IPYTHONDIR": str(home / "ipython")}
 
 
+def ran(program: str, home: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(program)
+    return subprocess.run(
+        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True,
+        check=False, env=environment(home), timeout=200,
+    )  # fmt: skip
+
+
 CUT = (
     JOB
     + """
@@ -86,20 +94,12 @@ assert not torch._C._autograd._profiler_enabled()
 
 def test_a_capture_ends_with_its_recording(home: Path, tmp_path: Path) -> None:
     """Left running it crashed torch at the program's end."""
-    (tmp_path / "program.py").write_text(CUT)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
-        check=False, env=environment(home), timeout=200,
-    )  # fmt: skip
+    done = ran(CUT, home, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_parts_of_a_program_are_runs(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True,
-        check=False, env=environment(home), timeout=200,
-    )  # fmt: skip
+    done = ran(PROGRAM, home, tmp_path)
     assert done.returncode == 0, done.stderr
     one, two, raised = done.stdout.splitlines()
     assert raised == "raised"

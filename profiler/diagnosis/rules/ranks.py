@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...report import Evidence
 from ..model import Clear, Compared, Judgement, RunView, Undecidable, evidence, speedup_limit
+from ..steady import batches_a_step
 from ..text import duration, many, percent, size
 from .common import WORTH, finding, hot_places
 
@@ -73,7 +74,9 @@ def exposed(view: RunView) -> Judgement:
     )]  # fmt: skip
     gradients = sum(int(p["bytes"]) for p in view.parallel if isinstance(p.get("bytes"), int))
     if gradients and a_step > 0:
-        once = _backwards(view) <= SEVERAL  # of several, how many synchronise is not known
+        once = (
+            batches_a_step(view.steady.steps) <= SEVERAL
+        )  # of several, how many synchronise is not known
         rate = f", {size(gradients / a_step)}/s" if once else ""
         facts.append(evidence(
             f"{size(gradients)} of gradients a synchronisation{rate}",
@@ -83,15 +86,9 @@ def exposed(view: RunView) -> Judgement:
                    _advice(view))  # fmt: skip
 
 
-def _backwards(view: RunView) -> float:
-    """Of a step, mean."""
-    batches = [s.micro_batches for s in view.steady.steps if s.micro_batches]
-    return sum(batches) / len(batches) if batches else 1.0
-
-
 def _advice(view: RunView) -> list[str]:
     lines = []
-    several = _backwards(view)
+    several = batches_a_step(view.steady.steps)
     if several > SEVERAL and view.parallel:
         lines.append(f"a step has {many(round(several), 'backward')}: let only the last one "
                      "synchronise, if more do (with model.no_sync(): in the others)")  # fmt: skip
